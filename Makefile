@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
+# tests that need the machine for themselves: real services of Spark and of Airflow
+ALONE := tests/spark tests/dags
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -19,8 +21,8 @@ setup-tests: setup
 
 test: setup-tests ## all tests: three processes, for many wait for Java or storage; at the end those of Airflow beside those of Spark
 	@failed=0; \
-	$(VENV) -m pytest -n 3 --dist worksteal -m "not alone" || failed=1; \
-	$(VENV) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m alone || failed=1; \
+	$(VENV) -m pytest -n 3 --dist worksteal $(patsubst %,--ignore=%,$(ALONE)) || failed=1; \
+	$(VENV) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ALONE) || failed=1; \
 	exit $$failed
 
 fast: setup ## the fast tests alone
