@@ -10,12 +10,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from sqlalchemy import text
 
 from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from lakecore.catalog.registry import load_catalog
-from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.errors import (
+    InvalidInputError,
+    InvalidOptionError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from tests.support.catalog_steps import Both
+from tests.support.certificates import Authority
 from tests.support.lake import rows_of
+from tests.support.mariadb import PASSWORD
 from tests.support.oracle import Oracle, OracleError
 from tests.support.sql_servers import SqlServers, options_of
 
@@ -145,3 +154,64 @@ def test_a_lock_is_taken_over_by_its_age_and_a_deadlock_is_waited_for(
     run(servers, options, "SET GLOBAL innodb_lock_wait_timeout = 50")
     assert rows_of(both.catalog.load_table("d.t")) == [(1,), (2,), (4,)]
     both.catalog.close()
+
+
+def encrypted(
+    options: dict[str, str], mode: str, store: Path | None = None, host: str = "127.0.0.1"
+) -> dict[str, str]:
+    """The same options with TLS, which Java and lakecore read alike."""
+    uri = f"{options['uri']}?nullDatabaseMeansCurrent=true&sslMode={mode}".replace("127.0.0.1", host)
+    if store is not None:
+        uri += f"&trustCertificateKeyStoreUrl=file:{store}&trustCertificateKeyStoreType=PKCS12"
+        uri += f"&trustCertificateKeyStorePassword={PASSWORD}"
+    return {**options, "uri": uri}
+
+
+def test_connections_are_encrypted_and_certificates_verified_as_java_does(
+    oracles: dict[str, Oracle], tmp_path: Path, servers: SqlServers
+) -> None:
+    plain, oracle = options_of("mariadb", tmp_path, servers), oracles["2.0.0"]
+    trusted = servers.mariadb.trusted
+    wrong = Authority.of("another").key_store(tmp_path / "wrong.p12", PASSWORD)
+    cases = [
+        (encrypted(plain, "DISABLED"), False, None),
+        (encrypted(plain, "REQUIRED"), True, None),
+        (encrypted(plain, "VERIFY_CA", trusted), True, None),
+        (encrypted(plain, "VERIFY_IDENTITY", trusted), True, None),
+        (encrypted(plain, "VERIFY_CA", trusted, "localhost"), True, None),
+        (
+            encrypted(plain, "VERIFY_IDENTITY", trusted, "localhost"),
+            True,
+            "certificate verify failed: Hostname",
+        ),
+        (encrypted(plain, "VERIFY_CA", wrong), True, "certificate verify failed"),
+        (encrypted(plain, "VERIFY_IDENTITY", wrong), True, "certificate verify failed"),
+        (encrypted(plain, "VERIFY_CA"), True, "certificate verify failed"),
+    ]
+    for number, (options, is_encrypted, refusal) in enumerate(cases):
+        if refusal is not None:
+            with pytest.raises(UnavailableError, match=refusal) as caught:
+                load_catalog(tmp_path, **options)
+            assert PASSWORD not in str(caught.value)
+            with pytest.raises(OracleError):
+                oracle.call("catalog", java_of(tmp_path, options), "show")
+            continue
+        catalog = load_catalog(tmp_path, **options)
+        assert isinstance(catalog, JdbcCatalog)
+        assert PASSWORD not in repr(catalog)
+        with catalog.connection.transaction("look") as database:
+            cipher = database.execute(text("SHOW STATUS LIKE 'Ssl_cipher'")).one()[1]
+        assert bool(cipher) is is_encrypted
+        catalog.create_database(f"d{number}")
+        catalog.close()
+        databases = {f"d{one}" for one in range(number + 1)}
+        assert set(oracle.call("catalog", java_of(tmp_path, options), "show")) == databases
+
+
+def test_damaged_key_stores_are_named(tmp_path: Path, servers: SqlServers) -> None:
+    plain = options_of("mariadb", tmp_path, servers)
+    (tmp_path / "text.p12").write_text("no key store")
+    with pytest.raises(InvalidOptionError, match=r"text\.p12 is no file of PKCS #12"):
+        load_catalog(tmp_path, **encrypted(plain, "VERIFY_CA", tmp_path / "text.p12"))
+    with pytest.raises(NotFoundError, match=r"missing\.p12 cannot be read"):
+        load_catalog(tmp_path, **encrypted(plain, "VERIFY_CA", tmp_path / "missing.p12"))

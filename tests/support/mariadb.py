@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.certificates import Authority
+
 __all__ = ["MariadbServer", "mariadb_server"]
 
 PASSWORD = "hush-of-mariadb"
@@ -25,6 +27,8 @@ class MariadbServer:
     """A server with the user `lake`; each test makes a database of its own."""
 
     port: int
+    trusted: Path
+    """A PKCS #12 file with the certificate of the server's authority; its password is that of the user."""
 
     def fresh(self, name: str, character_set: str = "utf8mb4") -> str:
         """Make a new database; its JDBC address, without user and password."""
@@ -56,6 +60,9 @@ def mariadb_server() -> Iterator[MariadbServer]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     user = ["--user=root"] if os.geteuid() == 0 else []
+    authority = Authority.of("lakecore tests")
+    certificate, key = authority.sign(Path(folder), "127.0.0.1")
+    trusted = authority.key_store(Path(folder, "trusted.p12"), PASSWORD)
     data, log, first = (os.path.join(folder, name) for name in ("data", "log", "first.sql"))
     Path(first).write_text(_FIRST_WORDS)
     process = None
@@ -73,13 +80,16 @@ def mariadb_server() -> Iterator[MariadbServer]:
             f"--socket={folder}/socket",
             f"--pid-file={folder}/pid",
             f"--init-file={first}",
+            f"--ssl-cert={certificate}",
+            f"--ssl-key={key}",
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-buffer-pool-size=16M",
         ]
         with open(log, "w") as out:
             process = subprocess.Popen(words, stdout=out, stderr=out)
-        _await(MariadbServer(port), process, log)
-        yield MariadbServer(port)
+        server = MariadbServer(port, trusted)
+        _await(server, process, log)
+        yield server
     finally:
         if process is not None:
             process.terminate()

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakecore.catalog.jdbc.options import PASSWORD, URI, USER
+from lakecore.catalog.jdbc.tls import TLS_PARAMETERS, MysqlTls
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError, mask_secrets, reason
 
@@ -36,6 +37,8 @@ class JdbcAddress:
     """This is the file, or `host:port/database`, without user and password."""
     url: Mapping[str, Any] = field(repr=False)
     """These are the arguments of SQLAlchemy's `URL.create`, with the password."""
+    tls: MysqlTls = MysqlTls()
+    """It says how connections to MySQL and MariaDB are encrypted."""
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> JdbcAddress:
@@ -99,16 +102,19 @@ def _server(kind: str, rest: str, user: str | None, password: str | None) -> Jdb
         "port": port,
         "database": database,
     }
-    return JdbcAddress(kind, f"{parts.hostname}:{port}/{database}", url)
+    place = f"{parts.hostname}:{port}/{database}"
+    return JdbcAddress(kind, place, url, MysqlTls.from_parameters(parameters))
 
 
 def _check_parameters(kind: str, parameters: Mapping[str, str]) -> None:
     supported = ["user", "password"]
+    if kind == "mysql":
+        supported += TLS_PARAMETERS
     if kind == "mysql" and parameters.get(_OWN_DATABASE) == "true":
         supported.append(_OWN_DATABASE)
     unknown = sorted(set(parameters) - set(supported))
     if unknown:
-        more = f", {_OWN_DATABASE}=true" if kind == "mysql" else ""
+        more = ", ".join(["", f"{_OWN_DATABASE}=true", *TLS_PARAMETERS]) if kind == "mysql" else ""
         raise UnsupportedError(
             f"catalog option uri: its parameter {unknown[0]} would have no effect; leave it out (known: "
             f"user, password{more})"

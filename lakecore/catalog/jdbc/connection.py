@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.jdbc.address import JdbcAddress
+from lakecore.catalog.jdbc.tls import MysqlTls
 from lakecore.catalog.remote.options import POOL_SIZE
 from lakecore.data_class import dataclass
 from lakecore.errors import (
@@ -46,6 +47,7 @@ class JdbcConnection:
     _address: Mapping[str, Any] = field(repr=False)
     """These are the arguments of SQLAlchemy's `URL.create`, with the password."""
     _pool_size: int = 2
+    _tls: MysqlTls = MysqlTls()
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> JdbcConnection:
@@ -53,7 +55,7 @@ class JdbcConnection:
         `jdbc.password`. Raises InvalidOptionError, UnsupportedError for another kind of database.
         """
         address = JdbcAddress.from_options(raw)
-        return cls(address.kind, address.place, address.url, POOL_SIZE.read(raw))
+        return cls(address.kind, address.place, address.url, POOL_SIZE.read(raw), address.tls)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_engine"}
@@ -91,6 +93,7 @@ class JdbcConnection:
                 "connect_timeout": _CONNECT_SECONDS,
                 "charset": "utf8mb4",
                 "init_command": _MYSQL_SESSION,
+                **self._tls.connect_parameters(),
             },
             "isolation_level": "READ COMMITTED",
         }

@@ -97,6 +97,30 @@ def test_names_and_properties(tmp_path: Path) -> None:
             UnavailableError,
             "mysql 127.0.0.1:1/d refused or did not answer",
         ),
+        (
+            {"uri": "jdbc:mysql://h/d?useSSL=true&password=geheim"},
+            UnsupportedError,
+            "parameter useSSL would .*sslMode",
+        ),
+        ({"uri": "jdbc:mysql://h/d?sslMode=VERIFY"}, InvalidOptionError, "sslMode=VERIFY is not .*VERIFY_CA"),
+        (
+            {"uri": "jdbc:mysql://h/d?sslMode=REQUIRED&trustCertificateKeyStorePassword=geheim"},
+            InvalidOptionError,
+            "trustCertificateKeyStorePassword would have no effect",
+        ),
+        (
+            {"uri": "jdbc:mysql://h/d?sslMode=VERIFY_CA&trustCertificateKeyStoreUrl=file:/x"},
+            UnsupportedError,
+            "type JKS.*PKCS12",
+        ),
+        (
+            {
+                "uri": "jdbc:mysql://h/d?sslMode=VERIFY_CA&trustCertificateKeyStoreType=PKCS12"
+                "&trustCertificateKeyStoreUrl=https://h/x"
+            },
+            UnsupportedError,
+            "names no local file",
+        ),
         ({"uri": "jdbc:sqlite::memory:"}, UnsupportedError, "a database in memory belongs to one process"),
         ({"uri": "jdbc:sqlite:/x?password=geheim"}, UnsupportedError, "specify the path of a file"),
         ({"uri": "jdbc:postgresql://"}, InvalidOptionError, "no host or no database"),
