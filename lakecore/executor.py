@@ -1,20 +1,54 @@
-"""This module says how units of work run: it has the `Executor` protocol and the local one, and lets units in
-this process tell how far they are.
+"""This module says how units of work run: it has the `Executor` protocol and the local one, and lets units
+tell how far they are. An executor that runs units in other processes passes on what they tell, if it can.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-__all__ = ["Executor", "SerialExecutor", "attempt", "count_rows", "watch_rows"]
+from lakecore.data_class import dataclass
+
+__all__ = [
+    "Executor",
+    "SerialExecutor",
+    "UnitListener",
+    "UnitWork",
+    "attempt",
+    "count_proven_rows",
+    "count_rows",
+    "run_counted",
+    "run_of_table",
+    "unit_key",
+    "unit_listener",
+    "watch_units",
+]
 
 A = TypeVar("A")
 R = TypeVar("R")
 
-_listener: ContextVar[Callable[[int], None] | None] = ContextVar("rows of units", default=None)
+
+@dataclass(frozen=True, slots=True)
+class UnitWork:
+    """This is how far one attempt at a unit is."""
+
+    unit: tuple[int | str, ...]
+    """It is the key of the unit, after the number of its table where several tables share an executor."""
+    read: int
+    """The unit has read so many of its input rows."""
+    proven: int
+    """Its proof has read so many rows, of its inputs and its outputs."""
+
+
+UnitListener: TypeAlias = Callable[[UnitWork], None]
+"""It hears of units, from several threads, and must not raise."""
+
+_listener: ContextVar[UnitListener | None] = ContextVar("listener to units", default=None)
 
 
 class Executor(Protocol):
@@ -73,10 +107,28 @@ def attempt(function: Callable[[Any], R], task: Any) -> R | BaseException:
         return err
 
 
+class _UnitCount:
+    """It counts the rows of one attempt at a unit, whose threads may count at once."""
+
+    def __init__(self, name: str, listener: UnitListener) -> None:
+        self._work = UnitWork((unit_key(name),), 0, 0)
+        self._listener = listener
+        self._lock = threading.Lock()
+
+    def add(self, read: int, proven: int) -> None:
+        with self._lock:
+            self._work = replace(self._work, read=self._work.read + read, proven=self._work.proven + proven)
+            work = self._work
+        self._listener(work)
+
+
+_count: ContextVar[_UnitCount | None] = ContextVar("rows of the unit", default=None)
+
+
 @contextmanager
-def watch_rows(listener: Callable[[int], None]) -> Iterator[None]:
-    """Let units that run in this process within the block, and in the threads that they start, tell
-    `listener` how many rows they have read, batch by batch. It must not raise.
+def watch_units(listener: UnitListener | None) -> Iterator[None]:
+    """Let units that an executor runs within the block tell `listener` how far they are, batch by batch, also
+    in the threads that they start. None: they tell nobody.
     """
     token = _listener.set(listener)
     try:
@@ -85,8 +137,44 @@ def watch_rows(listener: Callable[[int], None]) -> Iterator[None]:
         _listener.reset(token)
 
 
+def unit_listener() -> UnitListener | None:
+    """Return who listens to units that run here, for an executor that runs them elsewhere."""
+    return _listener.get()
+
+
+def unit_key(name: str) -> str:
+    """Return the key of the unit of that name, which tells nothing of the name."""
+    return blake2b(name.encode(), digest_size=8).hexdigest()
+
+
+def run_counted(function: Callable[[Any], R], unit: Any) -> R:
+    """Run a unit that has a name, and tell who listens what it counts."""
+    listener = _listener.get()
+    token = _count.set(None if listener is None else _UnitCount(unit.name, listener))
+    try:
+        return function(unit)
+    finally:
+        _count.reset(token)
+
+
+def run_of_table(table: int, function: Callable[[Any], R], unit: Any) -> R:
+    """Run a unit of one of the tables that share an executor; what it tells has the number of its table."""
+    listener = _listener.get()
+    if listener is None:
+        return function(unit)
+    with watch_units(lambda work: listener(replace(work, unit=(table, *work.unit)))):
+        return function(unit)
+
+
 def count_rows(rows: int) -> None:
     """Say that a unit has read so many more of its input rows."""
-    listener = _listener.get()
-    if listener is not None:
-        listener(rows)
+    count = _count.get()
+    if count is not None:
+        count.add(rows, 0)
+
+
+def count_proven_rows(rows: int) -> None:
+    """Say that the proof of a unit has read so many more rows, of its inputs or its outputs."""
+    count = _count.get()
+    if count is not None:
+        count.add(0, rows)

@@ -38,11 +38,12 @@ class TableBars:
         """Set the number of tables."""
         self._all = self._bars.add_task("tables", total=count) if count > 1 else None
 
-    def progress(self, job: jobs.Job, committed: jobs.Progress) -> None:
-        """Add committed rows of one table."""
+    def progress(self, job: jobs.Job, progress: jobs.Progress) -> None:
+        """Set the bar of one table: a row is done when it is read and proven."""
         if job.table not in self._tables:
             self._tables[job.table] = self._bars.add_task(job.table, total=None)
-        self._bars.update(self._tables[job.table], completed=committed.rows_done, total=committed.rows)
+        rows = int(progress.share * progress.rows)
+        self._bars.update(self._tables[job.table], completed=rows, total=progress.rows)
 
     def finish(self, report: Any) -> None:
         """Mark a table as finished."""

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -182,7 +183,10 @@ class _Batch:
 
     def results(self) -> Iterator[Any]:
         others = min(self._executor.parallelism, len(self._tasks)) - 1
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(others)]
+        threads = [  # who listens to units here hears those of workers, too
+            threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
+            for _ in range(others)
+        ]
         for thread in threads:
             thread.start()
         try:

@@ -1,5 +1,5 @@
-"""This module has the frames in which a process and its worker exchange pickles: a length of 8 bytes, then
-as many bytes.
+"""This module has the frames in which a process and its worker exchange bytes: a byte that says what they
+are, a length of 8 bytes, then as many bytes.
 """
 
 from __future__ import annotations
@@ -7,23 +7,33 @@ from __future__ import annotations
 import struct
 from typing import IO
 
-__all__ = ["read_frame", "write_frame"]
+from lakecore.data_class import dataclass
 
-_LENGTH = struct.Struct(">Q")
+__all__ = ["Frame", "read_frame", "write_frame"]
+
+_HEAD = struct.Struct(">?Q")
 
 
-def write_frame(stream: IO[bytes], data: bytes) -> None:
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """It is a pickled unit or result; or, before the result, a message that says how far the unit is."""
+
+    data: bytes
+    is_message: bool = False
+
+
+def write_frame(stream: IO[bytes], frame: Frame) -> None:
     """Write one frame. Raises OSError when the other side has ended."""
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
+    stream.write(_HEAD.pack(frame.is_message, len(frame.data)))
+    stream.write(frame.data)
     stream.flush()
 
 
-def read_frame(stream: IO[bytes]) -> bytes | None:
+def read_frame(stream: IO[bytes]) -> Frame | None:
     """Return the next frame, or None when the other side has ended, also in the middle of a frame."""
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
+    head = stream.read(_HEAD.size)
+    if len(head) < _HEAD.size:
         return None
-    size = _LENGTH.unpack(head)[0]
+    is_message, size = _HEAD.unpack(head)
     data = stream.read(size)
-    return data if len(data) == size else None
+    return Frame(data, is_message) if len(data) == size else None

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from collections.abc import Callable, Sequence
 
 from lakecore.errors import LakeError
+from lakecore.executor import UnitWork, watch_units
+from lakecore.processes.unit_messages import UnitMessages
 
 __all__ = ["run_unit"]
 
 
-def run_unit(payload: bytes) -> bytes:
+def run_unit(payload: bytes, send: Callable[[Sequence[UnitWork]], None] | None = None) -> bytes:
     """Run the unit, a function and its task, and return its result; that of a failed unit is its
-    exception.
+    exception. `send` sends how far it is, at most once a second, and nothing after the result.
     """
+    sender = None if send is None else UnitMessages(send)
     try:
-        function, task = pickle.loads(payload)
-        return pickle.dumps(function(task))
+        with watch_units(sender):
+            function, task = pickle.loads(payload)
+            return pickle.dumps(function(task))
     except Exception as err:  # noqa: BLE001 - the border of a unit: its failure is a result
         return _pickled_error(err)
+    finally:
+        if sender is not None:
+            sender.close()
 
 
 def _pickled_error(err: Exception) -> bytes:

@@ -11,10 +11,13 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from typing import IO, NoReturn
 
-from lakecore.processes.frames import read_frame, write_frame
+from lakecore.executor import UnitWork
+from lakecore.processes.frames import Frame, read_frame, write_frame
 from lakecore.processes.unit_bytes import run_unit
+from lakecore.processes.unit_messages import encode_message
 from lakecore.types.pandas_probe import skip_pandas
 
 __all__ = ["main", "serve"]
@@ -34,11 +37,15 @@ def serve(source: IO[bytes], answers: IO[bytes]) -> NoReturn:
     units: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, units), daemon=True).start()
     skip_pandas()
+
+    def send(works: Sequence[UnitWork]) -> None:
+        write_frame(answers, Frame(encode_message(works), is_message=True))
+
     while True:
-        write_frame(answers, run_unit(units.get()))
+        write_frame(answers, Frame(run_unit(units.get(), send)))
 
 
 def _read(source: IO[bytes], units: queue.SimpleQueue[bytes]) -> None:
     while (frame := read_frame(source)) is not None:
-        units.put(frame)
+        units.put(frame.data)
     os._exit(0)

@@ -11,8 +11,10 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from lakecore.errors import UnavailableError
+from lakecore.executor import unit_listener
 from lakecore.processes.fork import ChildProcess
-from lakecore.processes.frames import read_frame, write_frame
+from lakecore.processes.frames import Frame, read_frame, write_frame
+from lakecore.processes.unit_messages import decode_message
 
 __all__ = ["WorkerProcess"]
 
@@ -35,18 +37,28 @@ class WorkerProcess:
         return self._is_killed or self._process.poll() is not None
 
     def run(self, function: Callable[[Any], Any], task: Any) -> Any:
-        """Return the result of a unit, or the exception that it raised. Raises UnavailableError if the worker
-        ended, and what pickle raises for a unit that it cannot carry.
+        """Return the result of a unit, or the exception that it raised; whoever listens to units here hears
+        what it tells. Raises UnavailableError if the worker ended, and what pickle raises for a unit that it
+        cannot carry.
         """
         payload = pickle.dumps((function, task))
         try:
-            write_frame(self._units, payload)
-            answer = read_frame(self._answers)
+            write_frame(self._units, Frame(payload))
+            answer = self._answer()
         except OSError:
             answer = None
         if answer is None:
             self._raise_lost()
-        return pickle.loads(answer)
+        return pickle.loads(answer.data)
+
+    def _answer(self) -> Frame | None:
+        """Return the result, after the messages before it; None when the worker has ended."""
+        listener = unit_listener()
+        while (frame := read_frame(self._answers)) is not None and frame.is_message:
+            if listener is not None:
+                for work in decode_message(frame.data):
+                    listener(work)
+        return frame
 
     def kill(self) -> None:
         """End the process with SIGKILL. It counts as ended at once, although the signal takes a moment."""

@@ -3,7 +3,7 @@ as one job group.
 
 A unit's own failure is a result, so Spark retries only what died (a killed Python worker, a lost executor).
 Results travel in an accumulator: Spark delivers its updates when a task succeeds, once per task, long before
-the whole job ends.
+the whole job ends. How far a unit is before its end comes in datagrams (`unit_datagrams`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.errors import UnavailableError
+from lakecore.executor import unit_listener
 from lakecore.processes.unit_bytes import run_unit
 from lakecore.spark.list_param import ListParam
 from lakecore.spark.session import has_context, spark_context, stderr_capture
+from lakecore.spark.unit_datagrams import DatagramAddress, UnitDatagrams
 from lakecore.spark.unit_jobs import Inbox, NumberedResult, UnitJob, UnitJobs
 from lakecore.spark.versions import cancel_group
 
@@ -54,6 +56,7 @@ class SparkExecutor:
         self._owned = False
         self._waited = 0.0
         self._jobs = UnitJobs("lakecore")
+        self._datagrams: UnitDatagrams | None = None
         self._lock = threading.Lock()
         self._failed = False
         self._said_from = 0
@@ -122,9 +125,19 @@ class SparkExecutor:
         if not payloads or self._jobs.is_cancelled:
             return
         spark = self._spark()
-        yield from self._jobs.results(
-            UnitJob(payloads, partial(_run_job, spark), partial(cancel_group, spark))
-        )
+        with self._datagrams_of(spark).address_for(unit_listener()) as address:
+            yield from self._jobs.results(
+                UnitJob(payloads, partial(_run_job, spark, address), partial(cancel_group, spark))
+            )
+
+    def _datagrams_of(self, spark: SparkContext) -> UnitDatagrams:
+        """Return the receiver of this executor, at the address of the driver that executors know."""
+        with self._lock:
+            if self._datagrams is None:
+                conf = spark.getConf()
+                host = str(conf.get("spark.driver.host", "127.0.0.1"))
+                self._datagrams = UnitDatagrams(host, conf.get("spark.driver.bindAddress"))
+            return self._datagrams
 
     def check(self) -> None:
         """Raise UnavailableError if the context has ended: its JVM was killed, or the cluster ended the
@@ -214,12 +227,18 @@ def _has_ended(spark: SparkContext, jvm: subprocess.Popen[bytes] | None) -> bool
         return True
 
 
-def _run_job(spark: SparkContext, group: str, payloads: Sequence[bytes], inbox: Inbox) -> None:
-    """Run one job, a partition per unit."""
+def _run_job(
+    spark: SparkContext,
+    address: DatagramAddress | None,
+    group: str,
+    payloads: Sequence[bytes],
+    inbox: Inbox,
+) -> None:
+    """Run one job, a partition per unit. Units tell `address` how far they are."""
     spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
     results = spark.accumulator(_Results(inbox), ListParam())
     numbered = spark.parallelize(list(enumerate(payloads)), len(payloads))
-    numbered.foreach(_Runner(results))
+    numbered.foreach(_Runner(results, address))
 
 
 class _Results(list[NumberedResult]):
@@ -240,9 +259,11 @@ class _Runner:
     accumulator.
     """
 
-    def __init__(self, results: Any) -> None:
+    def __init__(self, results: Any, address: DatagramAddress | None) -> None:
         self._results = results
+        self._address = address
 
     def __call__(self, numbered: NumberedResult) -> None:
         number, payload = numbered
-        self._results.add([(number, run_unit(payload))])
+        send = None if self._address is None else self._address.send
+        self._results.add([(number, run_unit(payload, send))])

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from lakecore import spark as lakecore_spark
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.cli.main import main
 from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, UnavailableError, UnsupportedError
-from lakecore.executor import Executor
+from lakecore.executor import Executor, UnitWork, run_counted, unit_key, watch_units
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.jobs.definitions.compaction import CompactDatabase
 from lakecore.spark.connect import session as sessions
@@ -111,6 +112,20 @@ def test_a_killed_worker_is_tried_again_and_fails_in_the_end(
     assert "unit 1 of 1" in str(result)
     assert "Python worker exited" in str(result)
     assert "\n" not in str(result)
+
+
+def test_units_tell_how_far_they_are_before_they_end(connect: ConnectExecutor, tmp_path: Path) -> None:
+    heard: list[UnitWork] = []
+
+    def listen(work: UnitWork) -> None:
+        heard.append(work)
+        if work.proven:
+            (tmp_path / "heard of one").touch()
+
+    with watch_units(listen):
+        tasks = [units.CountingUnit("one", str(tmp_path))]
+        assert list(connect.run(partial(run_counted, units.count_and_wait), tasks)) == ["one"]
+    assert heard[-1] == UnitWork((unit_key("one"),), 30, 5)
 
 
 def test_a_cancelled_run_ends_its_operation_on_the_server(connect: ConnectExecutor, tmp_path: Path) -> None:

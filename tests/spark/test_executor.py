@@ -6,12 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, UnavailableError
-from lakecore.executor import Executor
+from lakecore.executor import Executor, UnitWork, run_counted, unit_key, watch_units
 from lakecore.spark.executor import SparkExecutor
 from lakecore.spark.session import spark_context
 from tests.spark import units
@@ -61,6 +62,32 @@ def test_a_worker_killed_every_time_gives_an_error_and_spark_lives_on(spark: Spa
     assert "unit 1 of 1" in str(result)
     assert "Python worker exited" in str(result)
     assert list(spark.run(units.double, [4])) == [8]
+
+
+def test_units_tell_how_far_they_are_before_they_end(spark: SparkExecutor, tmp_path: Path) -> None:
+    heard: list[UnitWork] = []
+    steady, dying = unit_key("steady"), unit_key("dying")
+    names = {
+        (steady, 30): "heard of steady",
+        (dying, 40): "heard of dying once",
+        (dying, 30): "heard of dying",
+    }
+
+    def listen(work: UnitWork) -> None:
+        heard.append(work)
+        if work.proven:
+            (tmp_path / names[str(work.unit[0]), work.read]).touch()
+
+    tasks = [
+        units.CountingUnit("steady", str(tmp_path)),
+        units.CountingUnit("dying", str(tmp_path), dies=True),
+    ]
+    with watch_units(listen):
+        results = list(spark.run(partial(run_counted, units.count_and_wait), tasks))
+    assert results == ["steady", "dying"]
+    assert {(one.unit, one.read) for one in heard if one.proven == 5} == {
+        ((key,), rows) for key, rows in names
+    }
 
 
 def test_leaving_early_cancels_the_rest(spark: SparkExecutor, tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
+from lakecore.executor import count_proven_rows, count_rows
+from lakecore.processes import unit_messages
 
 
 class Unpicklable(Exception):
@@ -54,6 +57,29 @@ def die_once(marker: str) -> str:
 
 def die(_: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class CountingUnit:
+    """It has the name that progress needs."""
+
+    name: str
+    folder: str
+    dies: bool = False
+
+
+def count_and_wait(unit: CountingUnit) -> str:
+    """Count rows, and end once the test has heard of them; if it dies, it is killed on the first try."""
+    unit_messages.EVERY_S = 0.0
+    first = Path(unit.folder) / f"{unit.name} has died"
+    dies = unit.dies and not first.exists()
+    count_rows(40 if dies else 30)
+    count_proven_rows(5)
+    after(str(Path(unit.folder) / f"heard of {unit.name}{' once' if dies else ''}"))
+    if dies:
+        first.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return unit.name
 
 
 def wait(marker: str) -> None:

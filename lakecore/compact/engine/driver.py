@@ -20,14 +20,15 @@ from lakecore.compact.engine.commit import PickCommits
 from lakecore.compact.engine.commit_loop import CommitLoopResult
 from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.licence import levels_of, licensed
-from lakecore.compact.engine.outcome import Progress, ProvenPick, RunRecord
+from lakecore.compact.engine.outcome import ProvenPick, RunRecord
 from lakecore.compact.engine.refusal import PickFailure
 from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import RoundPlan, UnitFunction, UnitResult, WorkPick
 from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
-from lakecore.executor import Executor, watch_rows
+from lakecore.executor import Executor, run_counted, watch_units
+from lakecore.progress import RunProgress
 from lakecore.read.context import ReadContext
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.file_tally import files_of
@@ -53,12 +54,11 @@ class RunSettings:
     """It tells from the name of a file whether the run made it."""
     commit_picks: int = COMMIT_PICKS
     commit_seconds: float = 300.0
-    tell_seconds: float = 5.0
-    """Between two commits progress is told so often."""
 
 
 class Driver:
-    """The driver of one run, which makes its commits with `commits` and adds what it did to `record`.
+    """The driver of one run, which makes its commits with `commits` and adds what it did to `record`, and to
+    `progress`.
 
     `decoders` have what the run has decoded twice so far.
     """
@@ -69,16 +69,15 @@ class Driver:
         record: RunRecord,
         decoders: SecondDecoders,
         settings: RunSettings,
-        on_progress: Callable[[Progress], None] | None = None,
+        progress: RunProgress,
     ) -> None:
         self._commits = commits
         self._record = record
         self._decoders = decoders
         self._settings = settings
-        self._on_progress = on_progress
+        self._progress = progress
         self._reading = reading = commits.target.reading
         self._rules = TableRules.of(reading.schema.options, keyed=reading.keyed)
-        self._told_s = commits.target.clock.monotonic()
 
     def run(self, plan: RoundPlan, executor: Executor, upkeep: VectorUpdates) -> tuple[PickFailure, ...]:
         """Run, prove and commit the picks of `plan`. `upkeep` is that of the snapshot they were planned from.
@@ -90,7 +89,8 @@ class Driver:
         reading, shape = self._reading, plan.table.shape
         allowed, refused = licensed(plan.picks, plan.live, reading.schema, self._rules, upkeep.files)
         run = _PickRun(reading, shape, allowed, self._rules)
-        run.on_rows = partial(self._tell_when_due, run)
+        run.on_unit = self._progress.end_unit
+        self._progress.begin_round(allowed)
         for pick, error in refused:
             run.fail(pick, error)
         try:
@@ -101,7 +101,7 @@ class Driver:
                 most=self._settings.commit_picks,
                 seconds=self._settings.commit_seconds,
             )
-            with watch_rows(run.count_here):
+            with watch_units(self._progress.unit_listener):
                 self._commits.commit_all(self._proven(run, executor, plan.function), commit_plan)
         finally:
             record = self._record
@@ -144,17 +144,7 @@ class Driver:
             run.fail(proven.pick, error)
         run.finished += len(landed.items) + len(landed.lost)
         record.outcome = record.outcome.committed(landed.items, landed.snapshots, landed.notes)
-        self._tell(run)
-
-    def _tell(self, run: _PickRun) -> None:
-        self._told_s = self._commits.target.clock.monotonic()
-        if self._on_progress is not None:
-            self._on_progress(run.progress())
-
-    def _tell_when_due(self, run: _PickRun) -> None:
-        """Tell progress if the last time is long ago."""
-        if self._commits.target.clock.monotonic() - self._told_s >= self._settings.tell_seconds:
-            self._tell(run)
+        self._progress.commit(run.finished)
 
     def _clean(self, run: _PickRun, executor: Executor) -> None:
         """Remove what finished units made and nobody committed; if attempts may have died, search for their
@@ -186,23 +176,8 @@ class _PickRun:
         self.new_files: list[tuple[WorkPick, str]] = []
         self.failures: list[PickFailure] = []
         self.interrupted = False
-        self.on_rows: Callable[[], None] = lambda: None
-        """It is called when units have read more rows, from whichever thread reads them."""
-        self._rows = sum(pick.rows for pick in picks)
-        self._unit_rows = 0
-        """Units that have ended read so many rows."""
-        self._rows_here = 0
-        """Units in this process read so many rows so far."""
-
-    def progress(self) -> Progress:
-        committed = sum(pick.rows for pick in self._picks[: self.finished])
-        rows_done = min(max(committed, self._unit_rows, self._rows_here), self._rows)
-        return Progress(self.finished, len(self._picks), rows_done, self._rows)
-
-    def count_here(self, rows: int) -> None:
-        """Count rows that a unit in this process has read."""
-        self._rows_here += rows
-        self.on_rows()
+        self.on_unit: Callable[[str], None] = lambda _: None
+        """It is called with the name of each unit that has ended."""
 
     def proven(
         self, executor: Executor, function: UnitFunction, may_continue: Callable[[], bool]
@@ -214,7 +189,8 @@ class _PickRun:
         """
         units = (unit for pick in self._picks for unit in pick.units)
         self.interrupted = True
-        with closing(unit_results(executor, function, units, may_continue)) as results:
+        counted = partial(run_counted, function)
+        with closing(unit_results(executor, counted, units, may_continue)) as results:
             yield from self._proven(results, may_continue)
 
     def _proven(
@@ -257,8 +233,7 @@ class _PickRun:
                 new_files = (*result.files, *result.changelog)
                 self.new_files += [(pick, name) for file in new_files for name in file.all_names]
                 self.new_files += [(pick, name) for name in result.lookup_files.values()]
-                self._unit_rows += result.rows_in
-                self.on_rows()
+                self.on_unit(result.unit)
             outputs.append(result)
         return outputs
 

@@ -1,4 +1,4 @@
-"""This module records what a compaction did, added up pick by pick, and how far it is."""
+"""This module records what a compaction did, added up pick by pick."""
 
 from __future__ import annotations
 
@@ -14,21 +14,7 @@ from lakecore.verify.proof.pick_proof import PickProof
 from lakecore.verify.proof.proof_sum import sums_of
 from lakecore.write.files.copy_plan import NOTHING_COPIED, CopyCount
 
-__all__ = ["GroupFigures", "Outcome", "Progress", "ProvenPick", "RunRecord"]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """It says how far a run is: picks, and input rows, of those planned so far."""
-
-    picks_done: int
-    """So many picks are committed, or were dropped."""
-    picks: int
-    rows_done: int
-    """So many input rows were read, also of picks that are not committed yet. A unit in another process
-    counts when it has ended.
-    """
-    rows: int
+__all__ = ["GroupFigures", "Outcome", "ProvenPick", "RunRecord"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

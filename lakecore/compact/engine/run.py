@@ -16,7 +16,7 @@ from typing import Protocol
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.driver import Driver, RunSettings
-from lakecore.compact.engine.outcome import GroupFigures, Outcome, Progress, RunRecord
+from lakecore.compact.engine.outcome import GroupFigures, Outcome, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run_commits import RunCommits
@@ -27,12 +27,16 @@ from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.shape import Shape, planned_shape
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.progress import Progress, RunProgress
 from lakecore.scan.filters import ScanFilter
 from lakecore.verify.proof.second_decoder import SecondDecoders
 
-__all__ = ["Kind", "RewriteRun"]
+__all__ = ["TELL_SECONDS", "Kind", "RewriteRun"]
 
 logger = logging.getLogger(__name__)
+
+TELL_SECONDS = 5.0
+"""Between two commits progress is told so often."""
 
 _Rounds = Generator[tuple[RoundPlan, VectorUpdates]]
 
@@ -157,7 +161,7 @@ class RewriteRun:
         self.target = target
         self.request = request
         self.kind = kind
-        self._on_progress = on_progress
+        self._progress = RunProgress(on_progress, target.clock.monotonic, TELL_SECONDS)
         self._on_begin = on_begin
         self.decoders = SecondDecoders(target.reading.file_io, kind.seed)
         self.commits = RunCommits(target, request.run)
@@ -270,7 +274,7 @@ class RewriteRun:
         attempt, self._attempt = self._attempt or self._open_attempt(), None
         snapshot, names, groups = attempt.snapshot, attempt.names, attempt.groups
         driver = Driver(
-            self.commits, self.record, self.decoders, RunSettings(is_own=names.has), self._on_progress
+            self.commits, self.record, self.decoders, RunSettings(is_own=names.has), self._progress
         )
         prepared = self.kind.prepare(self, snapshot, names.own, executor)
         self._planned = attempt.plan_for(prepared, executor)
@@ -306,6 +310,7 @@ class RewriteRun:
         to which whoever runs the rounds adds.
         """
         picks_left, groups_left = 0, len(groups)
+        self._progress.set_groups(len(groups))
         try:
             for where in groups:
                 if groups_left < len(groups):
@@ -315,6 +320,7 @@ class RewriteRun:
                     self.record.outcome = replace(self.outcome, picks_left=0)
                     snapshot = self.target.stores.snapshots.latest()
                 groups_left -= 1
+                self._progress.begin_group()
                 failures_before = len(failures)
                 yield from self._group_rounds(
                     self._rounds(snapshot, where, prefix, executor), where, failures

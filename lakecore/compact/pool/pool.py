@@ -8,10 +8,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from lakecore.compact.pool.plan import UNIT_COST, Admission, FairQueue, QueuedUnit
-from lakecore.executor import Executor
+from lakecore.executor import Executor, UnitListener, UnitWork, run_of_table, unit_listener, watch_units
 
 __all__ = ["PlanBudget", "TableExecutor", "UnitPool"]
 
@@ -94,11 +96,14 @@ class UnitPool:
             thread.join()
 
     def open(self, calls: Sequence[_Call]) -> _Stream:
-        """Queue the units of a table."""
+        """Queue the units of a table. Whoever listens to units here hears what they tell."""
         self._start()
+        listener = unit_listener()
         with self._changed:
             self._numbers += 1
-            stream = _Stream(self._numbers, calls)
+            number = self._numbers
+            numbered = [(partial(run_of_table, number, function), task) for function, task in calls]
+            stream = _Stream(number, numbered, listener)
             self._streams[stream.number] = stream
             units = [QueuedUnit(stream.number, number, _cost(task)) for number, (_, task) in enumerate(calls)]
             self._queue.add(units)
@@ -143,15 +148,23 @@ class UnitPool:
             calls = [[self._streams[unit.stream].calls[unit.number] for unit in task] for task in tasks]
             finished = 0
             try:
-                for result, task in zip(self.engine.run(_run_bundle, calls), tasks, strict=False):
-                    self._deliver(task, result)
-                    finished += 1
+                with watch_units(self._hear):
+                    for result, task in zip(self.engine.run(_run_bundle, calls), tasks, strict=False):
+                        self._deliver(task, result)
+                        finished += 1
             except Exception as err:  # noqa: BLE001 - the border of a thread: each table raises it
                 for task in tasks[finished:]:
                     self._deliver(task, err)
                 continue
             for task in tasks[finished:]:
                 self._deliver(task, None)
+
+    def _hear(self, work: UnitWork) -> None:
+        """Pass on what a unit tells to who listens to its table."""
+        table, *unit = work.unit
+        stream = self._streams.get(table) if isinstance(table, int) else None
+        if stream is not None and stream.listener is not None:
+            stream.listener(replace(work, unit=tuple(unit)))
 
     def _take(self, width: int) -> list[tuple[QueuedUnit, ...]]:
         with self._changed:
@@ -187,9 +200,10 @@ class UnitPool:
 class _Stream:
     """The units of one table, which have their calls, and results by number."""
 
-    def __init__(self, number: int, calls: Sequence[_Call]) -> None:
+    def __init__(self, number: int, calls: Sequence[_Call], listener: UnitListener | None) -> None:
         self.number = number
         self.calls = calls
+        self.listener = listener
         self.results: dict[int, Any] = {}
         self.under_way: set[int] = set()
         self.abandoned = False

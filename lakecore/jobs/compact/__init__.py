@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.engine.work import Strategy
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.many import Callbacks, Limits, run_many
@@ -15,6 +14,7 @@ from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.metadata.manifest.shape import Shape
+from lakecore.progress import Progress
 from lakecore.row.sort_rule import OrderStrategy
 from lakecore.verify.digest.shape import ProofMode
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.pool.pool import PlanBudget
 from lakecore.data_class import dataclass
 from lakecore.errors import BusyError
@@ -31,6 +30,7 @@ from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import SerialCallbacks, report_each
 from lakecore.maintain.lease.heartbeat import Heartbeat
+from lakecore.progress import Progress
 
 __all__ = ["TIME_IS_OVER", "Callbacks", "Limits", "run_many"]
 

@@ -11,7 +11,7 @@ from functools import partial
 from lakecore.clock import Clock
 from lakecore.compact.compaction import Compaction
 from lakecore.compact.engine.full_due import announces_nothing, full_is_due
-from lakecore.compact.engine.outcome import GroupFigures, Progress
+from lakecore.compact.engine.outcome import GroupFigures
 from lakecore.compact.engine.request import CompactRequest, RunName
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.schedule import COMMIT_PICKS
@@ -40,6 +40,7 @@ from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.metadata.manifest.shape import Shape, sum_of
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.progress import Progress
 from lakecore.row.sort_rule import OrderStrategy
 from lakecore.scan.filters import ScanFilter
 from lakecore.table import Table

@@ -105,6 +105,8 @@ def _compact(job: Compact, lake: Any, executor: Executor, clock: Clock, tell: Pr
                 "picks": one.picks,
                 "rows_done": one.rows_done,
                 "rows": one.rows,
+                "rows_proven": one.rows_proven,
+                "share": round(one.share, 4),
             }
         )
 

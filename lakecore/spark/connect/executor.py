@@ -12,10 +12,12 @@ import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError, UnavailableError
+from lakecore.executor import unit_listener
 from lakecore.spark.connect.address import without_parameters
 from lakecore.spark.connect.session import (
     ConnectSession,
@@ -25,6 +27,7 @@ from lakecore.spark.connect.session import (
     use_session,
 )
 from lakecore.spark.connect.unit_tasks import check_sizes, operations_of, results_of
+from lakecore.spark.unit_datagrams import DatagramAddress, UnitDatagrams, address_towards
 from lakecore.spark.unit_jobs import Inbox, UnitJob, UnitJobs
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class ConnectExecutor:
         self._waited = 0.0
         self._on_start: Callable[[float], None] | None = None
         self._jobs = UnitJobs("lakecore")
+        self._datagrams: UnitDatagrams | None = None
         self._lock = threading.Lock()
         self._loss: UnavailableError | None = None
 
@@ -107,8 +111,17 @@ class ConnectExecutor:
         check_sizes(payloads)
         if not payloads or self._jobs.is_cancelled:
             return
-        self._current()
-        yield from self._jobs.results(UnitJob(payloads, self._run_job, self._interrupt))
+        opened = self._current()
+        with self._datagrams_of(opened.session).address_for(unit_listener()) as address:
+            run = partial(self._run_job, address)
+            yield from self._jobs.results(UnitJob(payloads, run, self._interrupt))
+
+    def _datagrams_of(self, session: SparkSession) -> UnitDatagrams:
+        """Return the receiver of this executor, at the address from which packets to the server leave."""
+        with self._lock:
+            if self._datagrams is None:
+                self._datagrams = UnitDatagrams(address_towards(session.client.host) or "127.0.0.1")
+            return self._datagrams
 
     def check(self) -> None:
         """Raise UnavailableError if the session that the caller gave is lost; one that was opened here is
@@ -162,14 +175,16 @@ class ConnectExecutor:
             self._on_start = None  # a session that is opened again later is no start
             on_start(self._clock.monotonic() - began)
 
-    def _run_job(self, tag: str, payloads: Sequence[bytes], inbox: Inbox) -> None:
+    def _run_job(
+        self, address: DatagramAddress | None, tag: str, payloads: Sequence[bytes], inbox: Inbox
+    ) -> None:
         """Run the units of one operation. Where the server has forgotten the session, it is tried once more
         in a new one.
         """
         for is_last in (False, True):
             opened, count = self._current(), 0
             try:
-                for item in _results(opened.session, tag, payloads):
+                for item in _results(opened.session, tag, payloads, address):
                     inbox.put(item)
                     count += 1
                 return
@@ -200,10 +215,12 @@ class ConnectExecutor:
             threading.Thread(target=_interrupt_until_end, args=arguments, daemon=True).start()
 
 
-def _results(session: SparkSession, tag: str, payloads: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+def _results(
+    session: SparkSession, tag: str, payloads: Sequence[bytes], address: DatagramAddress | None
+) -> Iterator[tuple[int, bytes]]:
     session.addTag(tag)  # tags are those of a thread, and the thread is that of one job
     for first, part in operations_of(payloads):
-        for row in results_of(session, part).toLocalIterator():
+        for row in results_of(session, part, address).toLocalIterator():
             yield first + row.number, bytes(row.result)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.manifest.bucket_counts import in_groups
 from lakecore.processes.unit_bytes import run_unit
+from lakecore.spark.unit_datagrams import DatagramAddress
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
@@ -45,20 +47,24 @@ def operations_of(payloads: Sequence[bytes]) -> Iterator[tuple[int, Sequence[byt
         first += len(part)
 
 
-def results_of(session: SparkSession, payloads: Sequence[bytes]) -> DataFrame:
+def results_of(
+    session: SparkSession, payloads: Sequence[bytes], address: DatagramAddress | None = None
+) -> DataFrame:
     """Return the results of units: a row for each, with its number and its pickled result. Each unit is a
-    task of its own, in the order of the units, so that their results come in this order.
+    task of its own, in the order of the units, so that their results come in this order. Units tell
+    `address` how far they are.
     """
     numbers = pa.array(range(len(payloads)), pa.int32())
     units = session.createDataFrame(pa.table({"number": numbers, "payload": pa.array(payloads, pa.binary())}))
     if len(payloads) > 1:  # one row is one task anyway
         units = units.repartitionById(len(payloads), "number")
-    return units.mapInArrow(run_units, _RESULTS)
+    return units.mapInArrow(partial(run_units, address), _RESULTS)
 
 
-def run_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_units(address: DatagramAddress | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run the units of a task, a row each, and yield their results one by one."""
+    send = None if address is None else address.send
     for batch in batches:
         for number, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            columns = [pa.array([number], pa.int32()), pa.array([run_unit(payload)], pa.binary())]
+            columns = [pa.array([number], pa.int32()), pa.array([run_unit(payload, send)], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, names=["number", "result"])

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.executor import count_proven_rows
 from lakecore.format.canonical import canonical, without_trailing_spaces
 from lakecore.format.row_spans import open_rows
 from lakecore.fs.file_io import FileIO
@@ -83,6 +84,7 @@ def read_covered(
                 columns = [_cut(column, source) for column, source in zip(columns, sources, strict=True)]
             if number is not None and shape.keyed:
                 columns[-2] = pa.array(np.full(batch.num_rows, number, np.int64))
+            count_proven_rows(batch.num_rows)
             yield tuple(columns)
     finally:
         reader.close()

@@ -25,7 +25,7 @@ _EVERY_S = 5.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskProgress:
     """This is how far a task is. `rows` are those of the work that is planned so far; `rows_done` were read,
-    also of picks that are not committed yet.
+    also of picks that are not committed yet, and `rows_proven` were read once more for the proof.
     """
 
     table: str
@@ -33,25 +33,30 @@ class TaskProgress:
     picks: int
     rows_done: int
     rows: int
+    rows_proven: int
+    share: float
+    """This part of the work is done, from 0 to 1; the proof is work, too."""
     seconds: float
     """These seconds have passed since the work began."""
     seconds_left: float | None
-    """These are left if it goes on as so far; None before any row is done."""
+    """These are left if it goes on as so far; None before any work is done."""
 
     @property
     def percent(self) -> float:
-        """Return the share of rows that are done; that of picks where no row is to be read."""
-        part, whole = (self.rows_done, self.rows) if self.rows else (self.picks_done, self.picks)
-        return round(100 * part / whole, 1) if whole else 0.0
+        """Return the share in percent: 100 only when all is done."""
+        return 100.0 if self.share >= 1 else min(99.9, round(100 * self.share, 1))
 
 
 def progress_text(one: TaskProgress) -> str:
-    """Return a line for a log: picks, rows, their share, rows a second, and the seconds that are left."""
+    """Return a line for a log: picks, rows, the share of the work, rows a second, and the seconds that are
+    left.
+    """
     rate = one.rows_done / one.seconds if one.seconds > 0 else 0.0
     rest = "" if one.seconds_left is None else f", {one.seconds_left:.0f} s left"
     return (
         f"{one.table}: {one.picks_done} of {one.picks} picks are committed, {one.rows_done:,} of "
-        f"{one.rows:,} rows are read ({one.percent} %), {rate:,.0f} rows/s{rest}"
+        f"{one.rows:,} rows are read and {one.rows_proven:,} proven ({one.percent} %), {rate:,.0f} rows/s"
+        f"{rest}"
     )
 
 
@@ -78,11 +83,13 @@ class ProgressReporter:
             picks=progress.picks,
             rows_done=progress.rows_done,
             rows=progress.rows,
+            rows_proven=progress.rows_proven,
+            share=round(progress.share, 4),
             seconds=round(passed, 1),
-            seconds_left=_seconds_left(progress.rows_done, progress.rows, passed),
+            seconds_left=_seconds_left(progress.share, passed),
         )
         self._log.info("%s", progress_text(one))
-        if self._stored is None or passed - self._stored >= _EVERY_S or one.picks_done == one.picks:
+        if self._stored is None or passed - self._stored >= _EVERY_S or one.share >= 1:
             self._stored = passed
             self._store(one)
 
@@ -96,5 +103,5 @@ class ProgressReporter:
             logger.debug("progress is not stored: %s", err)
 
 
-def _seconds_left(rows: int, whole: int, passed: float) -> float | None:
-    return round(passed * (whole - rows) / rows, 1) if rows else None
+def _seconds_left(share: float, passed: float) -> float | None:
+    return round(passed * max(0.0, 1 - share) / share, 1) if share > 0 else None

@@ -10,16 +10,18 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.errors import CorruptDataError, UnavailableError
-from lakecore.executor import Executor
+from lakecore.executor import Executor, UnitWork, unit_key, watch_units
 from lakecore.jobs.compact import Job, Strategy, run
-from lakecore.processes import cores
+from lakecore.processes import cores, unit_messages
 from lakecore.processes.executor import ProcessExecutor
+from lakecore.processes.unit_messages import UnitMessages, decode_message, encode_message
 from lakecore.verify.fsck.check import fsck
 from tests.lakecore.processes import units
 from tests.support.killing_fs import KillingFileIO, KillPoint
@@ -67,6 +69,58 @@ def test_single_units_of_several_threads_run_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert len(found - {0}) == 2
+
+
+def test_what_a_killed_worker_told_is_heard_and_its_unit_fails(tmp_path: Path) -> None:
+    told: list[UnitWork] = []
+    names = ["a", "b"]
+    tasks = [units.NamedUnit(name, str(tmp_path / "marker"), os.getpid()) for name in names]
+    with ProcessExecutor(2) as executor, watch_units(told.append):
+        results = list(executor.run(units.counted_then_killed, tasks))
+    assert sum(isinstance(one, UnavailableError) for one in results) == 1
+    assert sum(one == 10 for one in results) == 1
+    most = {name: max(one.read for one in told if one.unit == (unit_key(name),)) for name in names}
+    assert most == {"a": 10, "b": 10}, "the last of the killed one, too, was sent before it was killed"
+
+
+def test_messages_are_some_time_apart_and_end_with_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 0.5, 1.0, 1.0, 1.5, 2.1, 2.1])
+    monkeypatch.setattr(unit_messages, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    sent: list[list[UnitWork]] = []
+    sender = UnitMessages(lambda works: sent.append(list(works)))
+    for unit, rows in (("a", 1), ("b", 2), ("a", 3)):
+        sender(UnitWork((unit,), rows, 0))
+    assert sent == [[UnitWork(("a",), 1, 0), UnitWork(("b",), 2, 0)]]
+    sender(UnitWork(("a",), 4, 0))
+    assert sent[1:] == [[UnitWork(("a",), 4, 0)]]
+    sender.close()
+    sender(UnitWork(("a",), 5, 0))
+    assert len(sent) == 2
+
+    def broken(works: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.undo()
+    monkeypatch.setattr(unit_messages, "EVERY_S", 0)
+    for _ in range(2):
+        UnitMessages(broken)(UnitWork(("a",), 1, 0))
+
+
+def test_messages_survive_their_way_and_others_are_refused() -> None:
+    works = [UnitWork((3, "ab"), 10, 5), UnitWork(("ab",), 0, 1)]
+    assert decode_message(encode_message(works)) == works
+    for data in (
+        b"",
+        b"[[1, 2]]",
+        b"[[[], 1, 2]]",
+        b"[5]",
+        b'["abc", 7]',
+        b'{"a": 1}',
+        b"\xff",
+        b'[["a", "b", 1]]',
+    ):
+        with pytest.raises(ValueError, match="no message"):
+            decode_message(data)
 
 
 def test_results_and_failures_are_in_order(capfd: pytest.CaptureFixture[str]) -> None:

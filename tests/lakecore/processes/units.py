@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lakecore.errors import CorruptDataError
+from lakecore.executor import count_rows, run_counted
+from lakecore.processes import unit_messages
 
 
 def pid_after(others: tuple[str, int]) -> int:
@@ -51,6 +53,38 @@ def endless(marker: str) -> None:
         _wait_for(lambda: sum(other.startswith(name) for other in os.listdir(folder)) > 1, 5)
     else:
         time.sleep(600)
+
+
+def tell_at_once(_: int) -> int:
+    """Let the messages of later units of this process not wait."""
+    unit_messages.EVERY_S = 0.0
+    return 0
+
+
+class NamedUnit:
+    """It has the name that progress needs, and what its function needs."""
+
+    def __init__(self, name: str, marker: str, main: int) -> None:
+        self.name = name
+        self.marker = marker
+        self.main = main
+
+
+def counted_then_killed(unit: NamedUnit) -> int:
+    """Count ten rows, then, unless in the process `main`, make the marker and be killed."""
+    if os.getpid() != unit.main:
+        tell_at_once(0)
+    return run_counted(_count_then_end, unit)
+
+
+def _count_then_end(unit: NamedUnit) -> int:
+    for _ in range(10):
+        count_rows(1)
+    if os.getpid() != unit.main:
+        Path(unit.marker).touch()
+        os.kill(os.getpid(), 9)
+    _wait_for(Path(unit.marker).exists, 20)
+    return 10
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

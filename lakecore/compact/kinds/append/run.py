@@ -108,7 +108,6 @@ def _by_decoding(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
         ahead = partial(prefetch, room=PREFETCH_BYTES, size=lambda batch: batch.nbytes)
         with closing(ahead(batches) if unit.overlap else batches) as batches_ahead:
             for batch in batches_ahead:
-                count_rows(batch.num_rows)
                 rows_in += batch.num_rows
                 writer.write(batch)
         with in_background(_tallies(unit), thread=unit.overlap) as tallies:
@@ -159,6 +158,7 @@ def _by_copying(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
                     raise TypeError(f"{unit.files[number].file_name} has no footer")
                 file = unit.files[number]
                 writer.copy(number, footer, file, table.reading.file_schema(file.schema_id))
+                count_rows(file.row_count)
         spliced = writer.close()
         splices = check_splices(
             table.proof,
@@ -197,7 +197,9 @@ def _batches(unit: ConcatUnit, numbers: Sequence[int]) -> Generator[pa.RecordBat
         file, deletion = unit.files[number], unit.deletions[number]
         deletions = None if deletion is None else load_deletions(reading.file_io, deletion)
         rows, size = FileRows(deletions=deletions), ReadSizes(sizes.batch_rows)
-        yield from read_file(reading, unit.bucket_dir, file, None, rows, size)
+        for batch in read_file(reading, unit.bucket_dir, file, None, rows, size):
+            count_rows(batch.num_rows)
+            yield batch
 
 
 def _inputs(unit: ConcatUnit) -> list[tuple[StoredFile, BitMap | None]]:
