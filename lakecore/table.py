@@ -620,10 +620,12 @@ class Table:
         if watermark is not None:
             return self.with_options({WATERMARK_COLUMN.key: watermark}).new_stream_write(user)
         check_services(self.schema.options)
+        return StreamWrite.begin(self._of_streams(), user)
+
+    def _of_streams(self) -> Table:
+        """Return the table as streams write it: only batch writes assign postponed buckets at once."""
         postponed = self.options.bucket_mode is BucketMode.POSTPONE
-        # Only batch writes assign postponed buckets at once.
-        table = self.with_options({_BATCH_BUCKETS: "false"}) if postponed else self
-        return StreamWrite.begin(table, user)
+        return self.with_options({_BATCH_BUCKETS: "false"}) if postponed else self
 
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:

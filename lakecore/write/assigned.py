@@ -21,6 +21,7 @@ from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import CrossPartition, KeyLimits, LiveKeys, OverwrittenPartitions
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
 from lakecore.write.buckets.key_moves import KeyMoves, TaskShare
+from lakecore.write.buckets.local_state import LocalState
 from lakecore.write.buckets.packed_state import PackedState
 from lakecore.write.buckets.placement import asks_for_buckets
 from lakecore.write.buckets.state_with_files import BucketStateWithFiles
@@ -101,11 +102,12 @@ class AssignedBy:
 
 
 class StreamBuckets:
-    """It has the state of the buckets of one table for commit after commit of one process, and reads only
-    what snapshots changed since the last one.
+    """It has the state of the buckets of one table for commit after commit, and reads only what snapshots
+    changed since the last one. With `local` the next process on this machine continues where this one ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, local: LocalState | None = None) -> None:
+        self._local = local
         self._state: BucketStateWithFiles | None = None
 
     def latest(self, session: WriteSession) -> AssignedBy:
@@ -113,27 +115,32 @@ class StreamBuckets:
 
         It costs the manifests of the changes since the last call, if only appends and compactions came, at
         most 50; all manifests at the first call, and after a rollback, an overwrite or the expiry of the
-        snapshot that is known.
+        snapshot that is known. Where no row is placed by the state, nothing is read.
         """
-        mode = session.reading.options.bucket_mode
-        if mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
-            return AssignedBy.latest(session)
+        if not asks_for_buckets(session.stores.schema):
+            return AssignedBy(session.stores.snapshots.latest())
         try:
-            self._state = self._next_state(session) or session.state_with_files()
+            state = self._next_state(session) or session.state_with_files()
         except NotFoundError:  # a snapshot has expired meanwhile
+            state = None
+        if state is None:
             self._state = None
-        if self._state is None:
             return AssignedBy.latest(session)
-        return AssignedBy(self._state.state.snapshot, buckets=PackedState(self._state.state))
+        if self._local is not None and state is not self._state:
+            self._local.save(state, session.stores.clock.now_ms())
+        self._state = state
+        return AssignedBy(state.state.snapshot, buckets=PackedState(state.state))
 
     def _next_state(self, session: WriteSession) -> BucketStateWithFiles | None:
         base = self._state
+        if base is None and self._local is not None:
+            base = self._local.load()
         if base is None or base.state.snapshot is None:
             return None
         newer = _newer_snapshots(base.state.snapshot, session)
         if newer is None:
             return None
-        return session.state_after(base, newer) if newer else base
+        return base if not newer and base is self._state else session.state_after(base, newer)
 
 
 def _newer_snapshots(base: Snapshot, session: WriteSession) -> tuple[Snapshot, ...] | None:

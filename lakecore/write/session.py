@@ -14,6 +14,7 @@ from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, NotFoundError
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
@@ -137,13 +138,15 @@ class WriteSession:
         self, base: BucketStateWithFiles, snapshots: Sequence[Snapshot]
     ) -> BucketStateWithFiles | None:
         """Return the state of the last of the snapshots, which follow that of `base`, or None where it must
-        be read anew. It costs the manifests of their changes. Raises NotFoundError when one expires
-        meanwhile.
+        be read anew. Without snapshots it is `base` with the hash indexes of its snapshot. It costs the
+        manifests of their changes. Raises NotFoundError when one expires meanwhile.
         """
         manifests = self.stores.manifests_for_plans
         lists = (manifests.read_list(snapshot.delta_manifest_list) for snapshot in snapshots)
-        changes = manifests.read(tuple(chain.from_iterable(lists)))
-        return base.after(changes, self._hash_files(snapshots[-1]), snapshots[-1])
+        files = tuple(chain.from_iterable(lists))
+        changes = manifests.read(files) if files else ManifestEntries.empty()
+        last = snapshots[-1] if snapshots else base.state.snapshot
+        return None if last is None else base.after(changes, self._hash_files(last), last)
 
     def _hash_files(self, snapshot: Snapshot) -> Sequence[IndexFile]:
         dynamic = self.reading.options.bucket_mode is BucketMode.HASH_DYNAMIC

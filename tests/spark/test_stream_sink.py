@@ -232,6 +232,28 @@ def test_a_failed_batch_leaves_nothing(
     assert len(files_of(table)) == 2
 
 
+def test_a_micro_batch_reads_only_the_manifests_of_changes(
+    session: SparkSession, oracle: Oracle, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    """The manifest that Java wrote is read once: it is not there while the second micro-batch is written, and
+    none of the processes of the query needs it.
+    """
+    options = {"bucket": "2", "write-only": "true"}
+    definition = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": options}
+    table = catalog.create_table("d.t", definition)
+    oracle.write(catalog.warehouse, "d.t", [{"k": 1, "v": "java"}, {"k": 2, "v": "java"}])
+    (known,) = [one for one in Path(table.path).glob("manifest/manifest-*") if "list" not in one.name]
+    drop(tmp_path / "in", 0, [{"k": 2, "v": "a"}])
+    frame = stream_of(session, tmp_path / "in")
+    sink(frame, table, tmp_path)
+    known.rename(known.with_suffix(".away"))
+    drop(tmp_path / "in", 1, [{"k": 1, "v": "b"}])
+    sink(frame, table, tmp_path)
+    known.with_suffix(".away").rename(known)
+    assert oracle.read(catalog.warehouse, "d.t") == canonical([{"k": 1, "v": "b"}, {"k": 2, "v": "a"}])
+    assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
+
+
 def test_a_copied_checkpoint_adds_nothing_twice(
     session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
 ) -> None:

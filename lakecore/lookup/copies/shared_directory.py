@@ -11,13 +11,13 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from lakecore.clock import Clock
 from lakecore.lookup.copies.shared_file import SharedFile
 from lakecore.lookup.query.local_disk import StoredFile
+from lakecore.processes.private_directory import make_private_directory
 
 __all__ = ["NoProgressError", "SharedDirectory"]
 
@@ -41,15 +41,7 @@ class SharedDirectory:
         PermissionError where it belongs to somebody else, or others may use it.
         """
         self.path = os.path.join(parent, f"lakecore-shared-lookup-{os.getuid()}")
-        self._prepare()
-
-    def _prepare(self) -> None:
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        with suppress(FileExistsError):
-            os.mkdir(self.path, 0o700)
-        state = os.lstat(self.path)
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-            raise PermissionError(f"{self.path}: it is not a directory of this user alone")
+        make_private_directory(self.path)
 
     def find(self, name: str) -> StoredFile | None:
         """Return the complete copy of that name; None without one."""
@@ -121,7 +113,7 @@ class SharedDirectory:
         meanwhile: then it is opened anew.
         """
         while True:
-            self._prepare()  # something may clean up TMPDIR
+            make_private_directory(self.path)  # something may clean up TMPDIR
             handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 _wait_for_lock(handle, clock)

@@ -19,7 +19,8 @@ from lakecore.jobs.runner.one_table import OneTableLake
 from lakecore.maintain.stream_intents import StreamIntents
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.table import Table
-from lakecore.write.assigned import AssignedBy
+from lakecore.write.assigned import AssignedBy, StreamBuckets
+from lakecore.write.buckets.local_state import LocalState
 from lakecore.write.messages import decode_commit
 
 __all__ = [
@@ -66,11 +67,13 @@ def write_batch_task(
     return write_task(write, batches, int(number))
 
 
-def buckets_at_start(table: Table) -> AssignedBy:
-    """Read the state of the buckets for the tasks of a micro-batch. It costs the manifests of a table with
-    buckets; those that did not change since the micro-batch before may be in the cache of the catalog.
+def buckets_at_start(table: Table, followed: StreamBuckets | None = None) -> AssignedBy:
+    """Return the state of the buckets for the tasks of a micro-batch. `followed` has that of the micro-batch
+    before; without it, the local disk of the driver has. It costs what `StreamBuckets.latest` says.
     """
-    return AssignedBy.latest(table._session(table._with_user(None)))
+    written = table._of_streams()
+    session = written._session(written._with_user(None))
+    return (followed or StreamBuckets(LocalState(session.stores.paths))).latest(session)
 
 
 def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> CommitResult:

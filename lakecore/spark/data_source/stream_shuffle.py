@@ -10,6 +10,7 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine
 from lakecore.spark.data_source.batch_commits import (
     abort_batch,
+    buckets_at_start,
     check_writable,
     commit_batch,
     write_batch_task,
@@ -73,7 +74,7 @@ def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame,
     buckets = StreamBuckets()
 
     def write(batch: DataFrame, number: int) -> None:
-        base = buckets.latest(table._session(table._with_user(None)))
+        base = buckets_at_start(table, buckets)
         rows = Shuffle(table, parallelism, base)
         task = partial(write_batch_task, writers_table(table), base, assigned=rows.assigns)
         commit_batch(table, number, rows.run_writers(batch, task, partial(abort_batch, table, number)))

@@ -25,6 +25,7 @@ from lakecore.lookup.copies.source import copy_digest
 from lakecore.lookup.query import local_disk
 from lakecore.lookup.query.lookup_cache import LookupCache
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.processes import private_directory
 from lakecore.table import Table
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, memory_catalog, put
@@ -290,6 +291,7 @@ def test_the_local_disk_fails_at_each_operation(
             for module in (shared_directory, local_disk):
                 patch.setattr(module, "os", Failing(os, calls, fail_at, error))
                 patch.setattr(module, "fcntl", Failing(fcntl, calls, fail_at, error))
+            patch.setattr(private_directory, "os", Failing(os, calls, fail_at, error))
             assert ask(table, shared(folder), 5) == right, calls
         if len(calls) < fail_at:
             break
