@@ -33,6 +33,9 @@ class Usage:
     """They read these bytes to rewrite or remove them."""
     core_seconds: float = 0.0
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.bytes + other.bytes, self.core_seconds + other.core_seconds)
+
 
 def usage_key(run: Mapping[str, Any], started_ms: int) -> str:
     """Return the name of a run's directory: its day, and a hash of what names it."""

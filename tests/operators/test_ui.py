@@ -29,6 +29,8 @@ from lakecore.jobs.definitions.expiry import RemoveOrphanFiles
 from lakecore.jobs.definitions.tags import CreateTag
 from lakecore.jobs.runner.dispatch import run_chore
 from lakecore.jobs.survey import DayPoint, Job, State, Survey, TableRecord, run
+from lakecore.maintain.attempts.record import Attempt, AttemptState
+from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.survey.activity import Lateness
 from lakecore.maintain.survey.record import Figures
 from lakecore_airflow.reports.outcome import outcome_of
@@ -47,11 +49,13 @@ from lakecore_airflow.ui import app as routes
 from lakecore_airflow.ui.actions import Actions
 from lakecore_airflow.ui.airflow_data import WindowDag
 from lakecore_airflow.ui.charts import history_chart, level_picture, score_line
+from lakecore_airflow.ui.lake_data import Answer, LakeData
 from lakecore_airflow.ui.policy_view import TablePolicy, policy_of
 from lakecore_airflow.ui.prometheus import survey_metrics
 from lakecore_airflow.ui.run_view import run_matrix, run_sums, run_view
 from lakecore_airflow.ui.tokens import VALID_MS, form_token, from_this_site, is_valid
 from lakecore_airflow.ui.views import PAGE, LakeQuery, lake_view
+from lakecore_airflow.ui.window_use import RunUse, days_of_run, run_use
 from lakecore_airflow.ui.window_view import WindowView, next_window, window_view
 from lakecore_airflow.ui.words import age_text, size_text
 from tests.support.golden import golden_table
@@ -429,7 +433,7 @@ def test_the_window_shows_the_plan_and_what_was_left(
     assert "d.t00000" in text
 
 
-def window_of(tables: int, **params: Any) -> WindowView:
+def window_of(tables: int, used: RunUse | None = None, **params: Any) -> WindowView:
     """The plan of a window of a day, with tables that take an hour and read 4 KiB each."""
     due = tuple(
         replace(
@@ -443,7 +447,8 @@ def window_of(tables: int, **params: Any) -> WindowView:
     )
     fine = replace(due[0], table="crm.fine", score=100, expected_seconds=None)
     prices = PriceList(core_hour=0.5, currency="EUR")
-    return window_view(Survey(started_ms=1, tables=(*due, fine)), (0, 24 * 3_600_000), params, prices)
+    survey = Survey(started_ms=1, tables=(*due, fine))
+    return window_view(survey, (0, 24 * 3_600_000), params, prices, used or RunUse())
 
 
 @pytest.mark.parametrize(
@@ -679,3 +684,72 @@ def test_the_board_of_grafana_shows_each_metric_and_no_other() -> None:
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
     spots = [panel["gridPos"] for panel in board["panels"]]
     assert all(spot["x"] + spot["w"] <= 24 for spot in spots)
+
+
+def attempt(table: str, state: str, run: str = "tonight", **more: Any) -> Attempt:
+    origin = {"dag": "lakecore_nightly", "run": run, "task": "compact"}
+    times = {"started_ms": 60_000, "finished_ms": None if state == "running" else 90_000}
+    return Attempt(
+        id=f"{table}-{state}".replace(".", "-"),
+        table=table,
+        job="compact",
+        state=AttemptState(state),
+        origin=origin,
+        **times,
+        **more,
+    )
+
+
+def test_what_a_run_at_work_has_used_counts_with_the_cores_of_earlier_ones() -> None:
+    attempts = [
+        attempt("crm.t00002", "done", "yesterday", cost={"seconds": 10, "core_seconds": 40}),
+        attempt("crm.t00000", "done", figures={"bytes_in": 4000}, cost={"seconds": 30, "core_seconds": 60}),
+        attempt("shop.t00001", "killed"),
+        attempt("shop.t00001", "running"),
+        attempt(
+            "shop.t00003", "failed", figures={"bytes_in": "many"}, cost={"seconds": 5, "core_seconds": None}
+        ),
+        replace(attempt("shop.t00005", "done", figures={"bytes_in": 9}), job="expire-snapshots"),
+    ]
+    used = run_use(attempts, "lakecore_nightly", "tonight", 160_000)
+    assert (used.bytes, used.ended, used.running) == (4000, {"crm.t00000"}, {"shop.t00001": 100.0})
+    assert (used.cores, used.cores_of("crm.t00002"), used.cores_of("crm.t00000")) == (2.5, 4.0, 2.0)
+    assert used.core_seconds == 60 + 100 * 2.5
+    other = run_use(attempts, "lakecore_nightly", None, 160_000)
+    assert (other.bytes, other.core_seconds, other.ended, other.cores) == (0, 0.0, frozenset(), 2.5)
+    view = window_of(6, used, budget_bytes="10 kb")
+    assert "crm.t00000" not in [turn.table for turn in view.turns], "the run has ended it"
+    words = {turn.table: why for turn, why in zip(view.turns, view.reasons, strict=True)}
+    assert words["shop.t00001"] == "at work"
+    assert list(words.values()).count("over the budget") == 3, "4,000 bytes, the table at work, and one more"
+    assert view.use.core_seconds == (3600 - 100) * 2.5 + 3600 * 4
+    assert (view.fit, view.use.bytes, view.use.used_money) == (2, 2 * 4096, 0.5 * 310 / 3600)
+    assert [days_of_run(ms, 9 * 86_400_000) for ms in (None, 9 * 86_400_000, 6 * 86_400_000, 0)] == [
+        2,
+        2,
+        5,
+        7,
+    ]
+
+
+def test_the_window_of_a_run_at_work_says_what_it_has_used(
+    client: TestClient, lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = replace(
+        WINDOW, run_id="tonight", running_ms=SystemClock().now_ms() - 60_000, params={"budget_bytes": "10 kb"}
+    )
+    monkeypatch.setattr(pages, "window_dag", lambda session, dag_id: running)
+    now_ms = SystemClock().now_ms()
+    done = attempt("d.t00001", "done", figures={"bytes_in": 2048}, cost={"seconds": 60, "core_seconds": 120})
+    store = AttemptStore(lake.file_io, lake.warehouse)
+    for one in (done, attempt("d.t00000", "running")):
+        store.save(replace(one, started_ms=now_ms - 60_000))
+    due = tuple(replace(one, expected_seconds=600.0) for one in records(3))
+    text = shown(client, monkeypatch, Survey(started_ms=1, tables=due))("/window")
+    assert f"+ {size_text(2048)} used" in text
+    assert re.search(r"\+ 4(\.\d+)? min used", text)
+    assert "that of 2.0 cores" in text
+    assert "Tables that the run has ended: 1; at work: 1," in text
+    assert "d.t00001" not in text
+    monkeypatch.setattr(LakeData, "attempts", lambda *_: Answer(None, problem="storage does not answer"))
+    assert "what the run has used is not known: storage does not answer" in client.get("/window").text

@@ -35,6 +35,8 @@ class WindowDag:
     """Its next run is started then; None without a schedule, or while it is paused."""
     running_ms: int | None = None
     """The run that is running began then; None if none is."""
+    run_id: str | None = None
+    """This is the id of the run that is running."""
     until: str = ""
     """This is the end of the window of the run that is running, or else of the next one."""
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -61,6 +63,7 @@ def window_dag(session: Any, dag_id: str) -> WindowDag:
         is_paused=bool(model.is_paused),
         next_ms=None if model.is_paused else _millis(model.next_dagrun_create_after),
         running_ms=_millis(run.start_date) if run is not None else None,
+        run_id=str(run.run_id) if run is not None else None,
         until=str(params.get("until") or ""),
         params=params,
     )

@@ -19,6 +19,7 @@ from lakecore_airflow.ui.lake_data import TableDetails
 from lakecore_airflow.ui.page import PageMaker
 from lakecore_airflow.ui.policy_view import policy_of
 from lakecore_airflow.ui.views import LakeQuery, lake_view
+from lakecore_airflow.ui.window_use import days_of_run, run_use
 from lakecore_airflow.ui.window_view import next_window, window_view
 from lakecore_airflow.ui.words import DAY_MS
 
@@ -111,8 +112,12 @@ class Pages:
         conn_id, connections = self._maker.connection(session, conn)
         state = self._data.survey(conn_id)
         dag = window_dag(session, dag_id_of("nightly", conn_id))
-        start_ms, end_ms = next_window(dag, self._data.now_ms())
+        now_ms = self._data.now_ms()
+        window = next_window(dag, now_ms)
         prices = self._data.prices(conn_id)
+        ledger = self._data.attempts(conn_id, days_of_run(dag.running_ms, now_ms))
+        attempts = ledger.value.attempts if ledger.value is not None else ()
+        used = run_use(attempts, dag.dag_id, dag.run_id, now_ms)
         return self._maker.html(
             "window.html",
             conn=conn_id,
@@ -120,8 +125,9 @@ class Pages:
             here="window",
             survey=state.survey,
             problem=state.problem,
+            ledger_problem=ledger.problem,
             dag=dag,
-            view=window_view(state.survey, (start_ms, end_ms), dag.params, prices)
+            view=window_view(state.survey, window, dag.params, prices, used)
             if state.survey is not None
             else None,
             currency=prices.currency,
