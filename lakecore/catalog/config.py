@@ -60,7 +60,8 @@ def resolve(catalog: str | None, environ: Mapping[str, str]) -> CatalogConfig:
     if name is None:
         if len(catalogs) != 1:
             raise InvalidInputError(
-                "no warehouse is configured: pass one, set LAKECORE_WAREHOUSE, or name a catalog of "
+                "no warehouse is configured: give one (`lakecore --warehouse PATH` before the command, "
+                "`load_catalog(PATH)` in Python), set LAKECORE_WAREHOUSE, or name a catalog of "
                 f"{_FILE_NAME} ({_names_of(catalogs)})"
             )
         name = next(iter(catalogs))

@@ -13,11 +13,12 @@ from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import identity_hash, live_entries
+from lakecore.metadata.manifest.live_entries import identity_groups, identity_hash, live_entries
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "mixed_bucket_counts",
 ]
 
+Ints = npt.NDArray[Any]
 KeyOf = Callable[[bytes], Any]
 """The function maps a serialised key to a value that compares in the key order of the format."""
 
@@ -113,12 +115,12 @@ def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
 
 
 def _identities(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
-    """Check rules 2 and 3 over the entries of the identities that the delta names."""
-    hashes = identity_hash(combined)
-    touched = np.flatnonzero(np.isin(hashes, hashes[split:]))
-    rows = combined.rows(touched)
+    """Check rules 2 and 3 over the entries of the identities that the delta names. Those that it only adds,
+    or removes from the base once, have no conflict: rows are made of the others.
+    """
+    lanes = _doubtful(combined, split)
     present: set[FileIdentity] = set()
-    for lane, entry in zip(touched.tolist(), rows, strict=True):
+    for lane, entry in zip(lanes.tolist(), combined.rows(lanes), strict=True):
         if lane < split:
             present.add(entry.identity)
         elif entry.kind is EntryKind.ADD:
@@ -129,6 +131,24 @@ def _identities(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
             present.discard(entry.identity)
         else:
             yield _conflict("the file to be replaced was replaced by another commit", entry)
+
+
+def _doubtful(combined: ManifestEntries, split: int) -> Ints:
+    """Return the lanes of identities that may have a conflict, in order."""
+    lanes, group = identity_groups(combined)
+    is_delete = combined.kind == EntryKind.DELETE
+    doubtful = is_delete.copy()
+    doubtful[:split] = False
+    if len(lanes):
+        count = int(group.max()) + 1
+        first = np.full(count, len(combined), np.int64)
+        np.minimum.at(first, group, lanes)
+        last = np.zeros(count, np.int64)
+        np.maximum.at(last, group, lanes)
+        in_base = last < split
+        is_removed_once = (np.bincount(group, minlength=count) == 2) & (first < split) & is_delete[last]
+        doubtful[lanes] = ~(in_base | is_removed_once)[group]
+    return np.flatnonzero(doubtful)
 
 
 def _overlaps(combined: ManifestEntries, split: int, key_of: KeyOf) -> Iterator[Conflict]:

@@ -169,7 +169,7 @@ def _result(report: Report) -> str:
 def forecast_text(report: DryRunReport) -> Iterator[str]:
     """Return what a dry run says about the run and the table."""
     if report.forecast is not None:
-        yield f"would take {report.forecast}"
+        yield str(report.forecast)
     if report.before is not None and report.after is not None:
         yield f"the table would have: {report.before.towards(report.after)}"
 

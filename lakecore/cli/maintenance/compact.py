@@ -145,7 +145,7 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
     for pick in report.planned if report.dry_run else ():
         yield f"would do {pick}"
     if report.forecast is not None:
-        yield f"would take {report.forecast}"
+        yield str(report.forecast)
     if report.engine_reason and not report.nothing_to_do:
         yield f"engine {report.engine}: {report.engine_reason}"
     if report.proof and not report.dry_run and not report.nothing_to_do:

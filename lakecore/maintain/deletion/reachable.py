@@ -140,7 +140,7 @@ class Reach:
                 raise
             parts = [self._read(file) for file in group]
         entries = (part.select(within(part.name_hash, self._sought)) for part in parts)
-        return [ManifestEntries.from_rows(part.rows()) if len(part) else part.empty() for part in entries]
+        return [part.own_copy() if len(part) else part.empty() for part in entries]
 
     def _want(self, hashes: Hashes) -> None:
         hashes = name_set([hashes])

@@ -23,6 +23,7 @@ __all__ = [
     "duplicate_adds",
     "duplicate_problem",
     "entries_only_in",
+    "identity_groups",
     "identity_hash",
     "live_and_deletes",
     "live_entries",
@@ -107,13 +108,20 @@ def identity_hash(entries: ManifestEntries) -> Ints:
     return mix(mix(state, entries.level.astype(np.uint64)), entries.extra_hash)
 
 
+def identity_groups(entries: ManifestEntries) -> tuple[Ints, Ints]:
+    """Return the lanes of the entries whose identity another entry may have, and the number of the group of
+    each: lanes of one group have one identity, and come in their order. It costs a sort of hashes.
+    """
+    lanes, group = _candidates(identity_hash(entries))
+    return (lanes, _split_collisions(entries, lanes, group)) if len(lanes) else (lanes, group)
+
+
 def _outcome(entries: ManifestEntries, strict: bool, where: str) -> _Outcome:
     adds = entries.kind == EntryKind.ADD
     lone_add, lone_delete = adds.copy(), ~adds
-    lanes, group = _candidates(identity_hash(entries))
+    lanes, group = identity_groups(entries)
     if not len(lanes):
         return _Outcome(lone_add, lone_delete)
-    group = _split_collisions(entries, lanes, group)
     count = int(group.max()) + 1
     added = np.bincount(group, weights=adds[lanes], minlength=count)
     if strict and (added > 1).any():

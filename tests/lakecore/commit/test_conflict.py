@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
 
 from lakecore.commit.conflict import describe, find_conflicts, find_missing
 from lakecore.errors import CommitConflictError
@@ -73,3 +78,36 @@ def test_a_large_bucket_is_checked_quickly() -> None:
     base = ManifestEntries.from_rows(files)
     delta = ManifestEntries.from_rows([manifest_entry(files[0].file, kind=EntryKind.DELETE)])
     assert find_conflicts(base, delta, CommitKind.COMPACT, key_order(table_schema().key_type)) == ()
+
+
+@pytest.mark.parametrize("equal_hashes", [False, True])
+def test_files_that_are_added_or_removed_twice_are_conflicts(
+    equal_hashes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random commits, against the rule itself; with and without hashes that say nothing."""
+    if equal_hashes:
+        same = lambda entries: np.zeros(len(entries), np.uint64)  # noqa: E731
+        monkeypatch.setattr("lakecore.metadata.manifest.live_entries.identity_hash", same)
+    random = Random(3)
+    for _ in range(300):
+        files = [
+            manifest_entry(data_file(name, level=level), bucket=bucket)
+            for name in "ab"
+            for level in (0, 1)
+            for bucket in (0, 1)
+        ]
+        base = random.sample(files, random.randint(0, 6))
+        delta = [
+            replace(random.choice(files), kind=random.choice(list(EntryKind)))
+            for _ in range(random.randint(0, 6))
+        ]
+        present, expected = {file.identity for file in base}, []
+        for one in delta:
+            is_add = one.kind is EntryKind.ADD
+            if is_add == (one.identity in present):
+                expected.append((one.bucket, one.file.file_name, is_add))
+            present = present | {one.identity} if is_add else present - {one.identity}
+        conflicts = find_conflicts(
+            ManifestEntries.from_rows(base), ManifestEntries.from_rows(delta), CommitKind.OVERWRITE, None
+        )
+        assert [(one.bucket, one.file_name, "already" in one.reason) for one in conflicts] == expected
