@@ -6,7 +6,8 @@ for the sinks of Spark. Rules of the format: a writer compacts what its table's 
 after its commits. Paimon's writers compact before the commit of the rows or beside it; here the rows are
 committed first, and the services have ended, or have been put into a thread, when the commit returns. So
 nothing has to wait for a compaction (`lookup-wait`, `commit.force-compact`), and runs do not pile up before a
-writer (`num-sorted-run.stop-trigger`).
+writer. A stream may let them run while it continues (`lakecore.jobs.concurrent_services`), and waits for them
+by `num-sorted-run.stop-trigger`.
 
 Each service is the job of that name, with its proof, its lease, its holds and its forecast: what a job would
 not remove, no writer removes. A service that fails leaves the commit as it is, and the report says what

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakecore.commit.request import CommitResult
     from lakecore.jobs.compact.report import Report
     from lakecore.jobs.compact_database import ListedLake
+    from lakecore.jobs.concurrent_services import ConcurrentServices
     from lakecore.jobs.definitions.compaction import CompactDatabase
     from lakecore.read.source.scan import Scan
     from lakecore.spark.checkpoints.tags import TaggedCheckpoint
@@ -253,7 +254,7 @@ def write(
 
 def write_stream(
     frame: DataFrame,
-    table: Table,
+    table: Table | ConcurrentServices,
     checkpoint: str,
     *,
     output_mode: str = "append",
@@ -267,13 +268,21 @@ def write_stream(
     `checkpoint` is the checkpoint location of the query; its query id is the commit user. `output_mode` is
     `append`, or `update` for tables with a primary key and merge engine deduplicate. `watermark` (`ts - 5 s`)
     is as for `Table.new_stream_write`. `trigger` is what `DataStreamWriter.trigger` takes:
-    `availableNow=True` or `processingTime="10 seconds"`. Raises UnsupportedError, InvalidInputError before
-    the query starts; later errors end the query.
+    `availableNow=True` or `processingTime="10 seconds"`. With `ConcurrentServices(table)` in place of the
+    table, its compaction runs on the driver while the next micro-batches are written, and ends with the
+    query. Raises UnsupportedError, InvalidInputError before the query starts; later errors end the query.
     """
-    from lakecore.spark.data_source.stream_shuffle import start_stream
+    from lakecore.jobs.concurrent_services import ConcurrentServices
+    from lakecore.spark.data_source.stream_shuffle import StreamTarget, start_stream
     from lakecore.write.rows.event_time import WATERMARK_COLUMN
 
-    timed = table if watermark is None else table.with_options({WATERMARK_COLUMN.key: watermark})
-    return start_stream(
-        frame, timed, checkpoint, output_mode=output_mode, trigger=trigger, parallelism=parallelism
+    services = table if isinstance(table, ConcurrentServices) else None
+    opened = table.table if isinstance(table, ConcurrentServices) else table
+    target = StreamTarget(
+        table=opened if watermark is None else opened.with_options({WATERMARK_COLUMN.key: watermark}),
+        checkpoint=checkpoint,
+        output_mode=output_mode,
+        parallelism=parallelism,
+        services=services,
     )
+    return start_stream(frame, target, trigger)

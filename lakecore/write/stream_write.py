@@ -7,7 +7,7 @@ the files of a commit decide: see `StreamWrite.filter_and_commit`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -73,6 +73,8 @@ class StreamWrite:
     _totals: dict[bytes, int] = field(default_factory=dict)
     _base: AssignedBy | None = None
     _assigned: bool = False
+    _services: Callable[[CommitResult], CommitResult] | None = None
+    """It runs the services after a commit; None: those of the table, for which the commit waits."""
 
     @classmethod
     def begin(cls, table: Writable, user: str) -> StreamWrite:
@@ -93,7 +95,7 @@ class StreamWrite:
             raise InvalidInputError(
                 "a stream write that has rows cannot be copied; copy it before it gets rows"
             )
-        return dict(self.__dict__)
+        return {**self.__dict__, "_services": None}
 
     def write(self, data: Any) -> None:
         """Add rows, as `Table.write` takes them, to files that nobody sees before the commit. Raises
@@ -120,6 +122,17 @@ class StreamWrite:
         commit has brought rows since it was read.
         """
         return replace(self, _base=base)
+
+    def with_services(self, services: Callable[[CommitResult], CommitResult]) -> StreamWrite:
+        """Return a stream write whose commits are followed by `services`, which return the result with their
+        notes, in place of the services of the table. A pickled copy does not have them.
+        """
+        return replace(self, _services=services)
+
+    def _run_services(self, result: CommitResult) -> CommitResult:
+        if self._services is not None:
+            return self._services(result)
+        return self._table._after_commit(result, ends_input=False)
 
     def _state(self, session: WriteSession) -> TableBuckets:
         if self._base is None:
@@ -164,7 +177,7 @@ class StreamWrite:
         commits = decoded(self._table, name, prepared)
         last = last_commit_of(self._table._stores.snapshots, self._user)
         result = self._skip(commits, last, identifier) or self._commit(name, commits)
-        return self._table._after_commit(result, ends_input=False)
+        return self._run_services(result)
 
     def filter_and_commit(self, prepared: Mapping[int, Iterable[bytes]]) -> dict[int, CommitResult]:
         """Commit, in order of their numbers, those that this user has not committed yet; the others have a
@@ -191,7 +204,7 @@ class StreamWrite:
             results[number] = result
         newest = next((number for number in reversed(results) if not results[number].duplicate), None)
         if newest is not None:
-            results[newest] = self._table._after_commit(results[newest], ends_input=False)
+            results[newest] = self._run_services(results[newest])
         return results
 
     def has_committed(self, identifier: int, prepared: Iterable[bytes]) -> bool:

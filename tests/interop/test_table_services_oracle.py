@@ -13,6 +13,7 @@ import pytest
 
 import lakecore
 from lakecore import FilesystemCatalog, Table
+from lakecore.jobs.concurrent_services import ConcurrentServices
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
 
@@ -71,6 +72,25 @@ def test_what_java_reads(oracle: Oracle, tmp_path: Path, name: str) -> None:
     assert any(one.commit_kind.value == "COMPACT" for one in snapshots)
     oracle.write(tmp_path, "d.t", [{"k": 99, "v": 1}])
     assert len(oracle.read(tmp_path, "d.t")) == len(expected(name)) + 1
+    assert findings(oracle.fsck(tmp_path, "d.t")) == set()
+
+
+@pytest.mark.parametrize("name", ["append", "bucketed", "fixed", "interval"])
+def test_what_java_reads_after_compactions_in_a_thread(oracle: Oracle, tmp_path: Path, name: str) -> None:
+    made = TABLES[name]
+    table = opened(tmp_path).create_table(
+        "d.t", {"columns": ["k INT", "v INT"], **made, "options": {**made["options"], **EXPIRY}}
+    )
+    with ConcurrentServices(table) as services:
+        write = services.new_stream_write("job")
+        for number in NUMBERS:
+            write.write(pa.RecordBatch.from_pylist(batch(number)))
+            assert write.commit(number, [write.prepare_commit(number)]).notes == ()
+        services.wait()
+    snapshots = list(table.snapshots())
+    assert len(snapshots) < len(NUMBERS), "expiry ran"
+    assert any(one.commit_kind.value == "COMPACT" for one in snapshots)
+    assert oracle.read(tmp_path, "d.t") == expected(name)
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()
 
 

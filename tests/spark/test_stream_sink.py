@@ -22,6 +22,7 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.jobs import expire_snapshots
+from lakecore.jobs.concurrent_services import ConcurrentServices
 from lakecore.table import Table
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
@@ -151,14 +152,20 @@ def test_rows_are_shuffled_to_buckets(
         expected = [*(old if table.schema.primary_keys else expected), *batch]
     frame = stream_of(session, tmp_path / "in").repartition(3)
     for _ in range(2):
+        services = None if definition["options"]["bucket"] == "-1" else ConcurrentServices(table)
         query = lakecore_spark.write_stream(
-            frame, table, str(tmp_path / "checkpoint"), parallelism=2, availableNow=True
+            frame, services or table, str(tmp_path / "checkpoint"), parallelism=2, availableNow=True
         )
         query.awaitTermination()
+        if services is not None:
+            services.close()  # as the query does, which nobody waits for
+            with pytest.raises(InvalidInputError, match="concurrent services are closed"):
+                services.check_open()
         uncommit(tmp_path, 2)
     assert oracle.read(catalog.warehouse, "d.t") == canonical(expected)
     assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
-    assert [one.commit_identifier for one in table.snapshots()] == [2, 1, 0]
+    own = [one for one in table.snapshots() if one.commit_user.startswith("spark-")]
+    assert [one.commit_identifier for one in own] == [2, 1, 0]
 
 
 def test_updates_of_an_aggregate(

@@ -15,6 +15,7 @@ from pyspark import TaskContext
 
 from lakecore.commit.request import CommitResult
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError
+from lakecore.jobs.concurrent_services import ConcurrentServices
 from lakecore.jobs.runner.one_table import OneTableLake
 from lakecore.maintain.stream_intents import StreamIntents
 from lakecore.spark.data_source.write_task import write_task
@@ -76,9 +77,11 @@ def buckets_at_start(table: Table, followed: StreamBuckets | None = None) -> Ass
     return (followed or StreamBuckets(LocalState(session.stores.paths))).latest(session)
 
 
-def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> CommitResult:
-    """Commit a micro-batch, unless it was committed before. When it fails, the files are removed, unless the
-    outcome is uncertain: Spark writes them again.
+def commit_batch(
+    table: Table, number: int, prepared: Sequence[bytes], services: ConcurrentServices | None = None
+) -> CommitResult:
+    """Commit a micro-batch, unless it was committed before; `services` follow it in place of the table's own.
+    When it fails, the files are removed, unless the outcome is uncertain: Spark writes them again.
 
     What is about to be committed is stored first, so that the batch is recognised after all snapshots of the
     query have expired. Raises NotFoundError if that cannot be known any more.
@@ -87,6 +90,8 @@ def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> Commit
         return CommitResult()
     user = user_of(prepared)
     write, intents = table.new_stream_write(user), _intents(table)
+    if services is not None:
+        write = write.with_services(services.after)
     intent = intents.find(table.name, user)
     if intent is not None and intent.number == number and write.has_committed(number, intent.prepared):
         with suppress(LakeError):

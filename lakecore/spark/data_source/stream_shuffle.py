@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.jobs.concurrent_services import ConcurrentServices
 from lakecore.metadata.options import MergeEngine
 from lakecore.spark.data_source.batch_commits import (
     abort_batch,
@@ -25,31 +29,48 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["start_stream"]
+__all__ = ["StreamTarget", "start_stream"]
 
 _APPEND, _UPDATE = "append", "update"
 
 
-def start_stream(
-    frame: DataFrame,
-    table: Table,
-    checkpoint: str,
-    *,
-    output_mode: str,
-    trigger: Mapping[str, Any],
-    parallelism: int | None,
-) -> StreamingQuery:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTarget:
+    """It says where and how a query writes; see `lakecore.spark.write_stream`."""
+
+    table: Table
+    checkpoint: str
+    output_mode: str
+    parallelism: int | None
+    services: ConcurrentServices | None
+    """They follow the commits in place of those of the table."""
+
+
+def start_stream(frame: DataFrame, target: StreamTarget, trigger: Mapping[str, Any]) -> StreamingQuery:
     """Start the query; see `lakecore.spark.write_stream`."""
+    table, checkpoint = target.table, target.checkpoint
     if not frame.isStreaming:
         raise InvalidInputError("the DataFrame is no stream; use lakecore.spark.write for it")
     if not checkpoint:
         raise InvalidInputError("a stream needs a checkpoint location, which names its commits; give one")
     refuse_session(frame, "lakecore.spark.write_stream", 'use writeStream.format("lakecore")')
-    _check_mode(table, output_mode)
+    _check_mode(table, target.output_mode)
     check_writable(table)
-    writer = frame.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
+    if target.services is not None:
+        target.services.check_open()
+    writer = frame.writeStream.outputMode(target.output_mode).option("checkpointLocation", checkpoint)
     writer = writer.trigger(**trigger) if trigger else writer
-    return writer.foreachBatch(_batch_writer(table, parallelism)).start()
+    query = writer.foreachBatch(_batch_writer(target)).start()
+    if target.services is not None:
+        threading.Thread(target=_close_at_end, args=(query, target.services), daemon=True).start()
+    return query
+
+
+def _close_at_end(query: StreamingQuery, services: ConcurrentServices) -> None:
+    """Wait for the end of the query, and end its services."""
+    with suppress(Exception):  # the error of a query is for who waits for it
+        query.awaitTermination()
+    services.close()
 
 
 def _check_mode(table: Table, mode: str) -> None:
@@ -70,13 +91,14 @@ def _check_mode(table: Table, mode: str) -> None:
         )
 
 
-def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame, int], None]:
-    buckets = StreamBuckets()
+def _batch_writer(target: StreamTarget) -> Callable[[DataFrame, int], None]:
+    table, buckets = target.table, StreamBuckets()
 
     def write(batch: DataFrame, number: int) -> None:
         base = buckets_at_start(table, buckets)
-        rows = Shuffle(table, parallelism, base)
+        rows = Shuffle(table, target.parallelism, base)
         task = partial(write_batch_task, writers_table(table), base, assigned=rows.assigns)
-        commit_batch(table, number, rows.run_writers(batch, task, partial(abort_batch, table, number)))
+        prepared = rows.run_writers(batch, task, partial(abort_batch, table, number))
+        commit_batch(table, number, prepared, target.services)
 
     return write

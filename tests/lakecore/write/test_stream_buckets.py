@@ -88,7 +88,7 @@ def test_beside_another_writer(options: dict[str, str], seed: int, tmp_path: Pat
     chance, catalog = random.Random(seed), memory_catalog()
     table = table_of(catalog, options)
     buckets = StreamBuckets()
-    for _ in range(20):
+    for _ in range(8 if options is MOVING else 20):
         change(chance, catalog, table)
         catalog.clock.sleep(1)
         check(buckets.latest(session_of(table)), table)
@@ -107,7 +107,7 @@ def manifests_read(buckets: StreamBuckets, table: Table) -> list[str]:
     return [one for one in files.log if "/manifest/" in one]
 
 
-@MODES
+@pytest.mark.parametrize("options", [FIXED, DYNAMIC], ids=["fixed", "dynamic"])
 def test_only_changes_are_read(options: dict[str, str]) -> None:
     catalog = memory_catalog()
     table = table_of(catalog, options)
