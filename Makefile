@@ -61,7 +61,7 @@ fuzz-paths: setup-tests ## hostile paths in every record, and every chore on the
 flink-soak: setup-tests ## streaming jobs of Flink, killed and restored, beside maintenance: COUNT=30000 KILLS=2 SEED=1
 	$(VENV) -m tests.fuzz.flink_soak --count $(or $(COUNT),30000) --kills $(or $(KILLS),2) --seed $(or $(SEED),1)
 
-hive-kinds: setup-tests ## Paimon, format and external tables of a Hive catalog by Java and lakecore in turns: COUNT=500
+hive-kinds: setup-tests ## Paimon, format, object and external tables of a Hive catalog by Java and lakecore in turns: COUNT=500
 	for version in 1.4.2 2.0.0; do \
 		LAKECORE_HIVE_VERSION=$$version LAKECORE_HIVE_SEQUENCES=$(or $(COUNT),500) \
 			$(VENV) -m pytest -q -s --timeout 0 tests/interop/test_hive_kinds_oracle.py || exit 1; done

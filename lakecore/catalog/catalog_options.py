@@ -15,7 +15,7 @@ from lakecore.fs.resolve import STORAGE_OPTIONS
 from lakecore.fs.stores.registry import accepts_option
 from lakecore.store.cache.limits import CACHE_OPTIONS
 
-__all__ = ["ONLY_VALUES", "WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
+__all__ = ["METASTORE", "ONLY_VALUES", "WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
 
 METASTORE = "metastore"
 

@@ -19,7 +19,7 @@ from lakecore.errors import InvalidOptionError, UnsupportedError, reason
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
 
-__all__ = ["CatalogKind", "load_catalog", "open_catalog"]
+__all__ = ["CatalogKind", "kind_option_keys", "load_catalog", "open_catalog"]
 
 _GROUP = "lakecore.catalogs"
 _OWN = {
@@ -79,6 +79,13 @@ def open_catalog(config: CatalogConfig, *, create: bool = False) -> Catalog:
     """
     metastore = config.options.get(METASTORE, _DEFAULT).strip().lower()
     return _kind(metastore).open(config, create=create)
+
+
+def kind_option_keys(metastore: str) -> frozenset[str]:
+    """Return the keys of the options that only a kind of catalog has. Raises UnsupportedError for an unknown
+    kind, naming those there are.
+    """
+    return _kind(metastore.strip().lower()).option_keys()
 
 
 def _kind(metastore: str) -> CatalogKind:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import io
+import json
 import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +23,10 @@ from lakecore.jobs import compact
 from lakecore.spark.executor import SparkExecutor
 from tests.support.golden import View, golden_tables
 from tests.support.hdfs_cluster import HdfsCluster
+from tests.support.lake import rows_of
+from tests.support.oracle import Oracle
 from tests.support.spark_source import canonical_rows
+from tests.support.sql_servers import SqlServers, options_of
 
 pytestmark = pytest.mark.slow
 
@@ -292,3 +298,50 @@ def test_units_and_rows_of_a_table_on_hdfs(session: SparkSession, hdfs: HdfsClus
     assert sorted((row.k, row.v) for row in reader.load("d.t").collect()) == [
         (k, min(k, 2)) for k in range(40)
     ]
+
+
+JDBC_COLUMNS = {
+    "columns": ["k INT", "v INT"],
+    "primaryKeys": ["k"],
+    "options": {"bucket": "2", "write-only": "true"},
+}
+JDBC_ROWS = [(k, min(k, 2)) for k in range(20)]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[SqlServers]:
+    with ExitStack() as running:
+        yield SqlServers(running)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_frames_and_units_of_a_jdbc_catalog(
+    session: SparkSession, oracle2: Oracle, servers: SqlServers, tmp_path: Path, kind: str
+) -> None:
+    options, warehouse = options_of(kind, tmp_path, servers), tmp_path / "wh"
+    catalog = lakecore.load_catalog(warehouse, create_warehouse=True, **options)
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", JDBC_COLUMNS)
+    for n in range(3):
+        keys = pa.array(range(n, 20), pa.int32())
+        table.upsert(pa.table({"k": keys, "v": pa.array([n] * (20 - n), pa.int32())}))
+    with SparkExecutor() as executor:
+        job = compact.Job(table="d.t", strategy=compact.Strategy.FULL)
+        report = compact.run(job, catalog, executor)
+    assert (report.error, report.engine, report.picks_done) == (None, "spark", 2)
+
+    reader = session.read.format("lakecore").option("warehouse", str(warehouse)).options(**options)
+    frame = reader.load("d.t")
+    assert sorted((row.k, row.v) for row in frame.collect()) == JDBC_ROWS
+    assert table.scan().to_spark(session).count() == len(JDBC_ROWS)
+    catalog.create_table("d.copy", {**JDBC_COLUMNS, "options": {"bucket": "1"}})
+    writer = frame.coalesce(1).write.format("lakecore").option("warehouse", str(warehouse)).options(**options)
+    writer.mode("append").save("d.copy")
+    assert sorted(rows_of(catalog.load_table("d.copy"))) == JDBC_ROWS
+    java = "|".join([str(warehouse), *(f"{key}={value}" for key, value in options.items())])
+    for name in ("d.t", "d.copy"):
+        rows = map(json.loads, oracle2.read(java, name))
+        assert sorted((row["k"], row["v"]) for row in rows) == JDBC_ROWS
+    with pytest.raises(AnalysisException, match=r"lock-acquire-timeot.*lock-acquire-timeout"):
+        reader.option("lock-acquire-timeot", "1 s").load("d.t")
+    catalog.close()

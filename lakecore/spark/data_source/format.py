@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from lakecore.catalog.catalog_options import METASTORE
 from lakecore.catalog.config import read_config
 from lakecore.catalog.configured.catalog_names import QualifiedName, qualified
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.catalog.registry import kind_option_keys
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
 from lakecore.metadata.option_rules.event_times import READ_WATERMARK, EventTimeRule
 from lakecore.metadata.option_rules.reading_options import check_micro_batch_options
@@ -107,7 +109,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
 
         Raises NotFoundError without the table, InvalidOptionError, UnsupportedError before rows are written.
         """
-        request = SinkRequest.parse(self._options())
+        request = SinkRequest.parse(self._options(), self._keys_of_kind())
         handle = _sink_table(request, "write")
         write = handle.new_batch_write(overwrite=overwrite, partitions=request.partitions)
         return BatchWriter(write.with_buckets_at_start())
@@ -120,11 +122,16 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         check_feature(STREAM_SINK, f"writeStream with the format {FORMAT}")
         from lakecore.spark.data_source.stream_writer import StreamWriter
 
-        handle = _sink_table(SinkRequest.of_stream(self._options()), "write_stream")
+        handle = _sink_table(SinkRequest.of_stream(self._options(), self._keys_of_kind()), "write_stream")
         return StreamWriter(handle, overwrite=overwrite)
 
     def _request(self) -> SourceRequest:
-        return SourceRequest.parse(self._options())
+        return SourceRequest.parse(self._options(), self._keys_of_kind())
+
+    def _keys_of_kind(self) -> frozenset[str]:
+        """Return the options that only the kind of catalog has which `metastore` names."""
+        metastore = self._options().get(METASTORE)
+        return frozenset() if metastore is None else kind_option_keys(metastore)
 
     def _options(self) -> dict[str, str]:
         return {key.lower(): value for key, value in self.options.items()}

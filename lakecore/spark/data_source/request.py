@@ -122,12 +122,14 @@ class TablePlace:
     catalog_options: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def parse(cls, raw: Mapping[str, str], other_options: Iterable[str]) -> TablePlace:
-        """Parse the place; `other_options` are those that are obeyed besides, and any further one is
-        refused.
+    def parse(
+        cls, raw: Mapping[str, str], other_options: Iterable[str], of_kind: frozenset[str] = frozenset()
+    ) -> TablePlace:
+        """Parse the place; `other_options` are those that are obeyed besides, `of_kind` those that only the
+        kind of catalog has, and any further one is refused.
         """
         of_accounts = frozenset(key for key in raw if accepts_option(key))
-        of_catalog = (catalog_option_keys() | of_accounts) - {WAREHOUSE.key}
+        of_catalog = (catalog_option_keys() | of_accounts | of_kind) - {WAREHOUSE.key}
         _check_known(raw, of_catalog, other_options)
         return cls(
             table=_table(raw),
@@ -167,8 +169,9 @@ class SourceRequest:
         return tuple(key for key in self.stream_options if key in keys)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SourceRequest:
-        """Check the options; their keys are in lower case, as Spark hands them over.
+    def parse(cls, options: Mapping[str, str], of_kind: frozenset[str] = frozenset()) -> SourceRequest:
+        """Check the options; their keys are in lower case, as Spark hands them over. `of_kind` are those that
+        only the kind of catalog has.
 
         Raises InvalidOptionError naming the option and what there is instead, UnsupportedError for tables of
         Spark's own catalog.
@@ -179,7 +182,7 @@ class SourceRequest:
                 f"CREATE TABLE … USING {FORMAT}: Spark keeps the options of such a table to itself when the "
                 f"table is read; use CREATE TEMPORARY VIEW … USING {FORMAT} OPTIONS (…)"
             )
-        place = TablePlace.parse(raw, {option.key for option in _OWN} | _OF_TABLE)
+        place = TablePlace.parse(raw, {option.key for option in _OWN} | _OF_TABLE, of_kind)
         CONSUMER_MODE.read(raw)  # its values are the same for a micro-batch; others are refused
         for option in TABLE_OPTIONS:
             option.read(raw)  # values that cannot be used are refused before the query starts

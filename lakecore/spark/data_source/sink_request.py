@@ -46,19 +46,19 @@ class SinkRequest:
     partitions: str | None
 
     @classmethod
-    def of_stream(cls, options: Mapping[str, str]) -> SinkRequest:
+    def of_stream(cls, options: Mapping[str, str], of_kind: frozenset[str] = frozenset()) -> SinkRequest:
         """Check the options of a streaming query, see `parse`. Those of an overwrite are refused."""
         for key in sorted({key for option in _OF_BATCHES for key in option.keys} & set(options)):
             raise InvalidOptionError(f"option {key}: a stream does not overwrite; leave it out")
-        return cls.parse({key: value for key, value in options.items() if key not in _OF_SPARK})
+        return cls.parse({key: value for key, value in options.items() if key not in _OF_SPARK}, of_kind)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SinkRequest:
-        """Check the options; their keys are in lower case. Raises InvalidOptionError naming the option and
-        what there is instead.
+    def parse(cls, options: Mapping[str, str], of_kind: frozenset[str] = frozenset()) -> SinkRequest:
+        """Check the options; their keys are in lower case. `of_kind` are those that only the kind of catalog
+        has. Raises InvalidOptionError naming the option and what there is instead.
         """
         return cls(
-            place=TablePlace.parse(options, {option.key for option in _OWN} | _OF_TABLE),
+            place=TablePlace.parse(options, {option.key for option in _OWN} | _OF_TABLE, of_kind),
             table_options={key: value for key, value in options.items() if key in _OF_TABLE},
             branch=BRANCH.read(options),
             partitions=PARTITIONS.read(options),
