@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakecore.errors import UnsupportedError
 from lakecore.format.avro.writer import AvroWriter
+from lakecore.format.encoders import Encoders
 from lakecore.format.orc.writer import OrcWriter
 from lakecore.format.parquet.writer import ParquetWriter
 from lakecore.format.row.writer import RowWriter
@@ -56,10 +57,15 @@ _Writer = TypeVar("_Writer")
 
 
 def open_writer(
-    file_io: FileIO, path: str, file_format: str, schema: pa.Schema, options: WriterOptions
+    file_io: FileIO,
+    path: str,
+    file_format: str,
+    schema: pa.Schema,
+    options: WriterOptions,
+    encoders: Encoders | None = None,
 ) -> DataFileWriter:
     """Start a data file of `file_format`. `schema` has ids and nullability, as `types.arrow.arrow_schema`
-    makes them.
+    makes them. `encoders` encode parquet files; other formats are encoded by the calling thread.
 
     Raises UnsupportedError for another format or a codec or column type the format cannot hold.
     """
@@ -68,6 +74,8 @@ def open_writer(
             f"{path}: data files of format {file_format!r} cannot be written; this release writes "
             + ", ".join(sorted(_WRITERS))
         )
+    if file_format == "parquet":
+        return _open(file_io, path, lambda output: ParquetWriter(output, schema, options, encoders))
     return _open(file_io, path, lambda output: _WRITERS[file_format](output, schema, options))
 
 

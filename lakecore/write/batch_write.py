@@ -37,7 +37,8 @@ __all__ = ["BatchWrite"]
 
 @dataclass
 class BatchWrite:
-    """One batch is written by this object, or by copies of it that were pickled before they got rows.
+    """One batch is written by this object, or by copies of it that were pickled before they got rows, each of
+    which encodes with one thread.
 
     Each writer calls `write`, then `prepare_commit`; one process calls `commit` with the bytes of all of
     them, or `abort`. `Table.new_batch_write` makes it.
@@ -51,6 +52,7 @@ class BatchWrite:
     _uncertain: bool = False
     _assigned: bool = False
     _buckets: PackedState | None = None
+    _threads: int | None = None
 
     @classmethod
     def begin(cls, table: Writable, name: CommitName, overwrite: Overwrite | None) -> BatchWrite:
@@ -70,7 +72,7 @@ class BatchWrite:
             raise InvalidInputError(
                 "a batch write that has rows cannot be copied; copy it before it gets rows"
             )
-        return dict(self.__dict__)
+        return {**self.__dict__, "_threads": 1}  # copies write at the same time, and share the cores
 
     @property
     def assigned_by(self) -> AssignedBy:
@@ -142,7 +144,7 @@ class BatchWrite:
     def _new_write(self) -> TableWrite:
         session = self._table._session(self._name)
         state = None if self._overwrite is not None else lambda: self.assigned_by.load(session)
-        return session.new_write(state, None, assigned=self._assigned)
+        return session.new_write(state, None, assigned=self._assigned, threads=self._threads)
 
     def _commit(self, prepared: Sequence[PreparedCommit]) -> CommitResult:
         table, overwrite = self._table, self._overwrite

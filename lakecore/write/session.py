@@ -18,6 +18,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.processes.cores import core_count
 from lakecore.read.context import ReadContext
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.scanner import Scanner
@@ -37,6 +38,8 @@ __all__ = ["CommitRows", "WriteSession"]
 logger = logging.getLogger(__name__)
 
 _PLACING_TRIES = 4
+_MOST_THREADS = 4
+"""Each thread that encodes holds a row group: some 40 MB."""
 
 
 class CommitRows(Protocol):
@@ -100,11 +103,14 @@ class WriteSession:
         replaced: Overwrite | None,
         *,
         assigned: bool = False,
+        threads: int | None = None,
     ) -> TableWrite:
         """Create a write whose rows are placed by `state`; None: everything is replaced. `assigned`: they
-        come with their buckets, which were assigned by this state.
+        come with their buckets, which were assigned by this state. `threads` encode; None: as many as help
+        on this machine.
         """
-        target = WriteTarget(self.stores, live_keys=self.live_keys, assigned=assigned)
+        threads = min(core_count(), _MOST_THREADS) if threads is None else threads
+        target = WriteTarget(self.stores, live_keys=self.live_keys, assigned=assigned, threads=threads)
         return TableWrite(target, state, self.user, replaced)
 
     def bucket_state(self) -> BucketState:

@@ -56,8 +56,8 @@ class StreamCommit:
 
 @dataclass
 class StreamWrite:
-    """Rows are written by this object, or by copies of it that were pickled before they got rows; one process
-    commits. `Table.new_stream_write` makes it.
+    """Rows are written by this object, or by copies of it that were pickled before they got rows, each of
+    which encodes with one thread; one process commits. `Table.new_stream_write` makes it.
 
     Each writer calls `write`, then `prepare_commit(identifier)`, again and again with higher numbers. The
     bytes may be kept until the engine has a checkpoint; `commit` publishes them. After a crash
@@ -75,6 +75,7 @@ class StreamWrite:
     _assigned: bool = False
     _services: Callable[[CommitResult], CommitResult] | None = None
     """It runs the services after a commit; None: those of the table, for which the commit waits."""
+    _threads: int | None = None
 
     @classmethod
     def begin(cls, table: Writable, user: str) -> StreamWrite:
@@ -95,7 +96,8 @@ class StreamWrite:
             raise InvalidInputError(
                 "a stream write that has rows cannot be copied; copy it before it gets rows"
             )
-        return {**self.__dict__, "_services": None}
+        # copies write at the same time, and share the cores
+        return {**self.__dict__, "_services": None, "_threads": 1}
 
     def write(self, data: Any) -> None:
         """Add rows, as `Table.write` takes them, to files that nobody sees before the commit. Raises
@@ -107,7 +109,9 @@ class StreamWrite:
         if self._open is None:
             session = self._table._session(StreamCommit(self._user, self._prepared or 0))
             self._check_assignable()
-            self._open = session.new_write(lambda: self._state(session), None, assigned=self._assigned)
+            self._open = session.new_write(
+                lambda: self._state(session), None, assigned=self._assigned, threads=self._threads
+            )
         for batch in whole_batches_of(data):
             self._open.write(batch)
 

@@ -5,7 +5,7 @@ before a commit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakecore.commit.request import Overwrite, Preconditions
 from lakecore.errors import InvalidInputError
+from lakecore.format.encoders import Encoders
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
@@ -56,6 +57,8 @@ class _Writer(Protocol):
 
     def close_open_files(self) -> None: ...
 
+    def begin_close(self) -> None: ...
+
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]: ...
 
     def abort(self) -> None: ...
@@ -82,6 +85,7 @@ class TableWrite:
         stores = self._stores = target.stores
         self._number = int(stores.clock.fresh_id()[:8], 16) & _MAX_WRITER
         self._target = target
+        self._encoders = Encoders(target.threads) if target.threads > 1 else None
         self._schema = stores.schema
         self._options = TableOptions.from_schema(stores.schema)
         self._rules = WriteRules.from_options(stores.schema.options)
@@ -146,11 +150,27 @@ class TableWrite:
         for shares in self._placement.drain():
             self._write_shares(shares)
         messages = []
-        for (partition, bucket), writer in self._writers.items():
+        for (partition, bucket), writer in self._closing():
             files, changelog = writer.close()
             if files or changelog:
                 messages.append(self._message(partition, bucket, files, changelog))
         return self._placement.indexed(messages)
+
+    def _closing(self) -> Iterator[tuple[_Place, _Writer]]:
+        """Yield the writers to close, in their order. With encoders the next one sorts and merges its rows
+        before the one before it waits for its last row groups.
+        """
+        if self._encoders is None:
+            yield from self._writers.items()
+            return
+        last: tuple[_Place, _Writer] | None = None
+        for one in self._writers.items():
+            one[1].begin_close()
+            if last is not None:
+                yield last
+            last = one
+        if last is not None:
+            yield last
 
     @property
     def overwrite(self) -> Overwrite | None:
@@ -216,10 +236,13 @@ class TableWrite:
         target, stores = self._target, self._stores
         files = self._file_spec(share)
         if not self._schema.primary_keys:
-            return AppendWriter(stores.file_io, files, stores.clock.now_ms, stores.paths.table_path)
+            return AppendWriter(
+                stores.file_io, files, stores.clock.now_ms, stores.paths.table_path, self._encoders
+            )
         packs = None if target.moves else BlobPacks.of(stores.file_io, files, stores.paths.table_path)
         if self._placement.postpones:
-            return PostponeWriter(stores.file_io, self._postponed_spec(files), stores.clock.now_ms, packs)
+            postponed = self._postponed_spec(files)
+            return PostponeWriter(stores.file_io, postponed, stores.clock.now_ms, packs, self._encoders)
         spec = KeyValueSpec(
             files=files,
             changelog=self._changelog_spec(files),
@@ -231,7 +254,9 @@ class TableWrite:
             engine=self._engine,
             one_flush=target.one_flush,
         )
-        return KeyValueWriter(stores.file_io, target.spill_io, spec, stores.clock.now_ms, packs)
+        return KeyValueWriter(
+            stores.file_io, target.spill_io, spec, stores.clock.now_ms, packs, self._encoders
+        )
 
     def _postponed_spec(self, files: FileSpec) -> FileSpec:
         unique = files.name_prefix.removeprefix(self._options.data_file_prefix)

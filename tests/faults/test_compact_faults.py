@@ -16,7 +16,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import CommitUncertainError, LakeError
-from lakecore.format.parquet import writer
+from lakecore.format.parquet import layout
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Report, Strategy, run
@@ -219,7 +219,7 @@ def pages_copied() -> Scenario:
     catalog = memory_catalog("fault-compact-pages-copied")
     table = key_table(catalog)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "_page_rows", lambda sample: 4)
+        patch.setattr(layout, "_page_rows", lambda sample: 4)
         put(table, [{"k": n, "v": "old"} for n in range(20)], [{"k": 9, "v": "late"}])
     return replace(Scenario.of(catalog, table, Strategy.FULL), copy=CopyMode.ALL)
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
-from lakecore.format.parquet import writer
+from lakecore.format.parquet import layout
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs import compact
 from tests.fuzz.parquet_shapes import file_paths
@@ -93,7 +93,7 @@ def table_of(folder: Path, java: Oracle, by: str, monkeypatch: pytest.MonkeyPatc
     if by in ("java", ONE_GROUP):
         java.write(folder, NAME, map(as_json, rows(range(ROWS), "old")))
     else:
-        monkeypatch.setattr(writer, "_ROW_GROUP_ROWS", 200)
+        monkeypatch.setattr(layout, "_ROW_GROUP_ROWS", 200)
         put(catalog, rows(range(ROWS), "old"))
     put(catalog, rows(range(2400, 2500, 3), "late"))
     java.write(folder, NAME, map(as_json, rows([2407, ROWS - 1, ROWS + 5, ROWS + 6], "late")))

@@ -14,14 +14,14 @@ Make = Callable[[Any, str], None]
 @contextmanager
 def small_pages() -> Iterator[None]:
     """Pages of 100 rows, so that small files can be cut."""
-    from lakecore.format.parquet import writer as parquet_writer
+    from lakecore.format.parquet import layout as parquet_layout
 
-    before = parquet_writer._PAGE_ROWS
-    parquet_writer._PAGE_ROWS = (1, 100)
+    before = parquet_layout._PAGE_ROWS
+    parquet_layout._PAGE_ROWS = (1, 100)
     try:
         yield
     finally:
-        parquet_writer._PAGE_ROWS = before
+        parquet_layout._PAGE_ROWS = before
 
 
 def create_table(

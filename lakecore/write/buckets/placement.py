@@ -68,6 +68,10 @@ class WriteTarget:
     """It tells whether rows come with dynamic buckets (`Rows.buckets`), which other processes assigned; and,
     where keys may move between partitions, with the partitions and kinds that follow from it.
     """
+    threads: int = 1
+    """This is the number of threads that encode parquet files while the calling one goes on. With 1 there is
+    none: the calling thread encodes.
+    """
 
 
 class KnownBuckets:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
+from lakecore.format.encoders import Encoders
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
@@ -121,11 +122,16 @@ class PostponeWriter:
     """It writes the rows of one partition in the order they came, each with its kind."""
 
     def __init__(
-        self, file_io: FileIO, files: FileSpec, now_ms: Callable[[], int], packs: BlobPacks | None = None
+        self,
+        file_io: FileIO,
+        files: FileSpec,
+        now_ms: Callable[[], int],
+        packs: BlobPacks | None = None,
+        encoders: Encoders | None = None,
     ) -> None:
         """Open the writer. `packs` receives the blobs of a table that has some."""
         self._packs = packs
-        self._writer = AppendWriter(file_io, files, now_ms)
+        self._writer = AppendWriter(file_io, files, now_ms, encoders=encoders)
 
     @property
     def buffered(self) -> int:
@@ -155,6 +161,10 @@ class PostponeWriter:
         if self._packs is not None:
             self._packs.close()
         self._writer.close_open_files()
+
+    def begin_close(self) -> None:
+        """Begin to encode the last rows where another thread does that; `close` must follow."""
+        self._writer.begin_close()
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """Return (data files, no changelog files): changes are emitted once rows have buckets."""

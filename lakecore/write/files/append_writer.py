@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lakecore.format.encoders import Encoders
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.write.files.dedicated_files import DedicatedFiles, open_files
@@ -23,8 +24,16 @@ class AppendWriter:
     open.
     """
 
-    def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], root: str = "") -> None:
+    def __init__(
+        self,
+        file_io: FileIO,
+        spec: FileSpec,
+        now_ms: Callable[[], int],
+        root: str = "",
+        encoders: Encoders | None = None,
+    ) -> None:
         """Create the writer. `root` is the path of the table."""
+        self._encoders = encoders
         self._root = root
         self._file_io = file_io
         self._spec = spec
@@ -51,7 +60,7 @@ class AppendWriter:
         if not self._batches:
             return
         if self._current is None:
-            self._current = open_files(self._file_io, self._spec, self._now_ms, self._root)
+            self._current = open_files(self._file_io, self._spec, self._now_ms, self._root, self._encoders)
             self._writers.append(self._current)
         batches, self._batches, self.buffered = self._batches, [], 0
         self._current.write(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
@@ -68,6 +77,12 @@ class AppendWriter:
             first_sequence=self._spec.first_sequence + sum(file.row_count for file in files),
         )
         self._current = None
+
+    def begin_close(self) -> None:
+        """Begin to encode the last rows where another thread does that; `close` must follow."""
+        self.empty_buffer()
+        if isinstance(self._current, RollingWriter):
+            self._current.begin_close()
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """Finish the files. It returns (data files, changelog files) of all rows."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakecore.clock import local_ms
 from lakecore.format.blob.file import BlobWriter, Buffer
 from lakecore.format.blob.lists import encode_blobs
+from lakecore.format.encoders import Encoders
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, DedicatedColumns, is_blob
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
@@ -30,13 +31,19 @@ _NEVER = 1 << 62
 
 
 def open_files(
-    file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], root: str
+    file_io: FileIO,
+    spec: FileSpec,
+    now_ms: Callable[[], int],
+    root: str,
+    encoders: Encoders | None = None,
 ) -> RollingWriter | DedicatedFiles:
-    """Open the writer of an append table's files. `root` is the path of the table."""
+    """Open the writer of an append table's files. `root` is the path of the table; `encoders` encode files
+    that have all columns.
+    """
     options = TableOptions.from_schema(replace(spec.schema, options=dict(spec.options)))
     dedicated = DedicatedColumns.of(spec.value_type, spec.options, options.target_file_size)
     if not options.data_evolution or not dedicated:
-        return RollingWriter(file_io, spec, now_ms)
+        return RollingWriter(file_io, spec, now_ms, encoders=encoders)
     return DedicatedFiles(file_io, spec, now_ms, dedicated, root)
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakecore.data_class import dataclass
+from lakecore.format.encoders import Encoders
 from lakecore.fs.file_io import FileIO
 from lakecore.merge.groups import Engine
 from lakecore.merge.sorted_merge import MergeSpec
@@ -65,9 +66,13 @@ class KeyValueWriter:
         spec: KeyValueSpec,
         now_ms: Callable[[], int],
         packs: BlobPacks | None = None,
+        encoders: Encoders | None = None,
     ) -> None:
-        """Open the writer. `packs` receives the blobs of a table that has some."""
+        """Open the writer. `packs` receives the blobs of a table that has some; `encoders` encode files while
+        the caller sorts and merges.
+        """
         self._packs = packs
+        self._encoders = encoders
         self._file_io = file_io
         self._spec = spec
         self._now_ms = now_ms
@@ -83,6 +88,8 @@ class KeyValueWriter:
         self._writers: list[RollingWriter] = []
         self._files: list[DataFile] = []
         self._changelog: RollingWriter | None = None
+        self._flushing: RollingWriter | None = None
+        self._is_merged = False
 
     @property
     def buffered(self) -> int:
@@ -91,15 +98,16 @@ class KeyValueWriter:
 
     @property
     def holds_file(self) -> bool:
-        """Return whether a file is open between two calls: only packs of blobs, and the changelog of a
-        spilled buffer.
+        """Return whether `close_open_files` would close a file: packs of blobs, and the last file of a flush
+        that other threads encode. The changelog of a spilled buffer stays open.
         """
-        return self._packs is not None and self._packs.holds_file
+        return self._flushing is not None or (self._packs is not None and self._packs.holds_file)
 
     def close_open_files(self) -> None:
-        """Close the packs of blobs; data files are open during a flush only."""
+        """Close the packs of blobs and the last file of a flush."""
         if self._packs is not None:
             self._packs.close()
+        self._end_flush()
 
     def write(self, rows: Rows) -> None:
         """Add rows. Every row takes the next sequence number, whatever its sequence fields say."""
@@ -120,8 +128,13 @@ class KeyValueWriter:
         if rows is not None:
             self._spill.add(rows.merged() if self._spec.engine is None else rows.raw())
 
-    def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        """Finish the files. It returns (data files, changelog files) of all rows."""
+    def begin_close(self) -> None:
+        """Sort and merge all rows, and begin to encode the last of them where another thread does that;
+        `close` must follow.
+        """
+        if self._is_merged:
+            return
+        self._is_merged = True
         self.close_open_files()
         if self._spill:
             self.empty_buffer()
@@ -129,6 +142,13 @@ class KeyValueWriter:
             self._spill.clear()
         else:
             self._flush(self._merge())
+        if self._changelog is not None:
+            self._changelog.begin_close()
+
+    def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        """Finish the files. It returns (data files, changelog files) of all rows."""
+        self.begin_close()
+        self._end_flush()
         changelog = () if self._changelog is None else self._changelog.close()
         return tuple(map(self._describe, self._files)), changelog
 
@@ -162,14 +182,26 @@ class KeyValueWriter:
         return replace(file, min_sequence_number=first, max_sequence_number=first)
 
     def _flush(self, batches: Iterable[pa.RecordBatch]) -> None:
-        writer = self._open(self._spec.files)
+        """Write sorted rows to new files. The last one is closed at once without encoders, otherwise by
+        `_end_flush`: its rows are being encoded, and not held by this writer.
+        """
+        self._end_flush()
+        writer = self._flushing = self._open(self._spec.files)
         for batch in batches:
             writer.write(batch)
-        self._files.extend(writer.close())
         started = self._spec.files.first_index + writer.files_started
         self._spec = replace(self._spec, files=replace(self._spec.files, first_index=started))
+        if self._encoders is None:
+            self._end_flush()
+        else:
+            writer.begin_close()
+
+    def _end_flush(self) -> None:
+        if self._flushing is not None:
+            self._files.extend(self._flushing.close())
+            self._flushing = None
 
     def _open(self, files: FileSpec) -> RollingWriter:
-        writer = RollingWriter(self._file_io, files, self._now_ms)
+        writer = RollingWriter(self._file_io, files, self._now_ms, encoders=self._encoders)
         self._writers.append(writer)
         return writer

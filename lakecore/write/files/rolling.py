@@ -17,6 +17,8 @@ from lakecore.clock import local_ms
 from lakecore.data_class import dataclass
 from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referenced_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shredding_writer, open_writer
+from lakecore.format.encoders import Encoders
+from lakecore.format.parquet.writer import ParquetWriter
 from lakecore.format.row.layout import check_row_files
 from lakecore.format.shredders import shredder_for
 from lakecore.format.shredding import Shredder
@@ -161,10 +163,12 @@ class RollingWriter:
         spec: FileSpec,
         now_ms: Callable[[], int],
         number: Callable[[], int] | None = None,
+        encoders: Encoders | None = None,
     ) -> None:
         """Create the writer. `number` returns the number of each new file; None: they are counted from
-        `first_index` on.
+        `first_index` on. `encoders` encode parquet files while the caller goes on.
         """
+        self._encoders = encoders
         self._file_io = file_io
         self._number = number
         self._spec = spec
@@ -201,6 +205,11 @@ class RollingWriter:
             self._write_slice(batch.slice(start, length), stored.slice(start, length))
             start += length
 
+    def begin_close(self) -> None:
+        """Begin to encode the last rows where another thread does that; `close` must follow."""
+        if self._current is not None and isinstance(self._current.writer, ParquetWriter):
+            self._current.writer.begin_close()
+
     def close(self) -> tuple[DataFile, ...]:
         """Finish the last file. It returns the files in the order in which they were written."""
         self._roll()
@@ -227,8 +236,17 @@ class RollingWriter:
         self._current.summary.add(batch)
         self._current.index.add(stored)
         self._current.packs |= referenced_packs(stored, self._spec.managed)
-        if self._current.writer.size_estimate >= self._spec.target_size:
+        if self._is_full(self._current.writer):
             self._roll()
+
+    def _is_full(self, writer: DataFileWriter) -> bool:
+        """Return whether the file has its target size; before that is believed, row groups that are being
+        encoded are waited for.
+        """
+        target = self._spec.target_size
+        if writer.size_estimate >= target and isinstance(writer, ParquetWriter):
+            writer.settle()
+        return writer.size_estimate >= target
 
     def _open(self) -> _OpenFile:
         spec = self._spec
@@ -240,7 +258,7 @@ class RollingWriter:
         options = WriterOptions.from_options(spec.options, spec.rules.compression)
         kind = spec.rules.format
         if self._shaper is None:
-            writer = open_writer(self._file_io, path, kind, self._schema, options)
+            writer = open_writer(self._file_io, path, kind, self._schema, options, self._encoders)
         else:
             writer = open_shredding_writer(self._file_io, path, kind, self._shaper, options)
         summary = FileSummary(spec.bounds_type) if spec.keyed else FileSummary(None, self._sequence)

@@ -16,7 +16,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.commit.request import CommitRequest
 from lakecore.compact.kinds.primary_key import copies, run
 from lakecore.errors import ProofError
-from lakecore.format.parquet import writer
+from lakecore.format.parquet import layout
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason
 from lakecore.jobs import compact
@@ -44,7 +44,7 @@ COLUMNS = ("k BIGINT NOT NULL", "s STRING", "x DOUBLE", "n INT", "tags ARRAY<INT
 
 @pytest.fixture(autouse=True)
 def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_ROW_GROUP_ROWS", GROUP)
+    monkeypatch.setattr(layout, "_ROW_GROUP_ROWS", GROUP)
 
 
 def new_table(folder: Path, columns: Iterable[str] = COLUMNS, **options: str) -> FilesystemCatalog:

@@ -12,7 +12,7 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.compact.kinds.primary_key import copies
 from lakecore.errors import ProofError
-from lakecore.format.parquet import writer
+from lakecore.format.parquet import layout
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs import compact
 from lakecore.verify.sample import merge_sample
@@ -84,7 +84,7 @@ def test_a_window_of_merged_rows_may_begin_inside_of_a_stride() -> None:
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FilesystemCatalog:
     """A table of six row groups, of which the last one has late rows."""
-    monkeypatch.setattr(writer, "_ROW_GROUP_ROWS", GROUP)
+    monkeypatch.setattr(layout, "_ROW_GROUP_ROWS", GROUP)
     catalog = load_catalog(str(tmp_path), **{"local.fsync": "false"})
     catalog.create_database("d")
     options = {"bucket": "1", "write-only": "true", "lakecore.commit.settle-time": "1 ms"}
