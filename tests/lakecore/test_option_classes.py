@@ -199,6 +199,12 @@ def test_unused_options_are_stored_but_not_given_for_a_run(key: str) -> None:
         check_run_option(key, "1")
 
 
+def test_the_trigger_at_which_writers_wait_is_stored_but_not_given_for_a_run(table: Table) -> None:
+    check_new_option("num-sorted-run.stop-trigger", "9")
+    with pytest.raises(InvalidOptionError, match="ConcurrentServices obey what the table stores"):
+        table.with_options({"num-sorted-run.stop-trigger": "9"})
+
+
 def test_a_run_takes_options_of_paimon_and_lakecore_only(table: Table) -> None:
     listed = {key for one in TABLE_OPTIONS for key in (one["key"], *one["old"])}
     assert {key for key in listed if not is_known_option(key)} == set()

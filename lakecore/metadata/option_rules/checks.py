@@ -39,6 +39,11 @@ _OF_SPARK_READS = frozenset({
 })  # fmt: skip
 """The reader of Spark takes them before it loads a table."""
 
+_STORED_ONLY = {
+    "num-sorted-run.stop-trigger": "ConcurrentServices obey what the table stores (alter-table), and other "
+    "writers wait for each compaction",
+}
+
 
 def check_new_option(key: str, value: str) -> None:
     """Raise InvalidOptionError if lakecore does not set the option, because it would not obey it."""
@@ -54,6 +59,7 @@ def check_run_option(key: str, value: str) -> None:
     why = _refused_because(key, value) or unused_reason(key)
     if why is None and key in _OF_SPARK_READS:
         why = _FOR_SPARK
+    why = why or _STORED_ONLY.get(key)
     if why is not None:
         raise InvalidOptionError(f"option {key}={value}: it has no effect here: {why}; leave it out")
     if key not in REFUSED and not is_known_option(key):
