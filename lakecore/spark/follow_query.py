@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _TRIGGER: Mapping[str, Any] = {"processingTime": "10 seconds"}
 _LOOK_SECONDS = 0.5
+_STOP_SECONDS = 3.0
+"""Airflow kills a task 5 s after it has asked it to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +53,12 @@ class FollowRequest:
 
 
 def start_following(
-    spark: SparkSession, request: FollowRequest, trigger: Mapping[str, Any]
+    spark: SparkSession,
+    request: FollowRequest,
+    trigger: Mapping[str, Any],
+    units: Executor | None = None,
 ) -> StreamingQuery:
-    """Start the query; see `lakecore.spark.follow`."""
+    """Start the query; see `lakecore.spark.follow`. Its rounds run on `units`, which share the session."""
     check_feature(FOLLOW_SOURCE, "a compactor as a streaming query")
     refuse_session(spark, "a compactor as a streaming query", "run lakecore compact --follow")
     if not request.checkpoint:
@@ -61,7 +66,7 @@ def start_following(
     place = request.checkpoint if "://" in request.checkpoint else os.path.abspath(request.checkpoint)
     read = FollowRead(request.lake, request.names, place, request.job)
     states = read.store().load(read.query, read.job)  # an error before the query starts
-    executor = SparkExecutor()
+    executor = units or SparkExecutor()
     follower = CompactionFollower(request.lake, request.names, lambda names: request.compact(names, executor))
     follower.restore(states)
     name = f"lakecore-follow-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
@@ -76,7 +81,8 @@ def follow_until(
     stop: threading.Event, workers: Executor, request: FollowRequest, trigger: Mapping[str, Any]
 ) -> None:
     """Run the query in the session of `workers` until it ends, or `stop` is set: then the round that runs
-    ends first.
+    ends first. An exception in the thread that waits, such as that of a task that is killed, cancels the
+    units of the round and stops the query.
 
     Raises InvalidInputError where the engine is not Spark, UnsupportedError for Spark Connect and for a Spark
     that is too old, UnavailableError when the query has failed or the session has ended.
@@ -91,7 +97,13 @@ def follow_until(
             "a checkpoint location starts a query of Spark, and the engine is local; use engine spark "
             "(--engine spark), or leave the checkpoint out"
         )
-    _wait_for_end(start_following(workers.session(), request, trigger), stop, workers)
+    session, units = workers.session(), SparkExecutor()
+    query = start_following(session, request, trigger, units)
+    try:
+        _wait_for_end(query, stop, workers)
+    except BaseException:
+        _stop_now(query, units)
+        raise
 
 
 def _wait_for_end(query: StreamingQuery, stop: threading.Event, workers: Executor) -> None:
@@ -107,6 +119,23 @@ def _wait_for_end(query: StreamingQuery, stop: threading.Event, workers: Executo
     if error is not None:
         problem = str(error).strip().split("\n", 1)[0]
         raise UnavailableError(f"the streaming query has ended with an error: {problem}")
+
+
+def _stop_now(query: StreamingQuery, units: Executor) -> None:
+    """Cancel the units of the round, which then ends, and stop the query. It returns after some seconds at
+    most, because whoever killed the task waits no longer. A session that has ended is left alone.
+    """
+
+    def end() -> None:
+        try:
+            units.cancel()
+            query.stop()
+        except Exception as err:  # noqa: BLE001 - py4j raises several types when nobody answers
+            logger.debug("the query could not be stopped: %s", err)
+
+    thread = threading.Thread(target=end, name="lakecore-stop-query", daemon=True)
+    thread.start()
+    thread.join(_STOP_SECONDS)
 
 
 def _round_of(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ from lakecore.compact.engine.strategy import Strategy
 from lakecore.errors import InvalidInputError
 from lakecore.jobs import compact_database
 from lakecore.jobs.definitions.compaction import CompactDatabase
-from tests.support.lake import key_table, put
+from lakecore.spark import follow_query
+from lakecore.spark.executor import SparkExecutor
+from tests.support.lake import key_table, put, rows_of
 from tests.support.oracle import Oracle, findings
+from tests.support.slow_units import SlowExecutor
 from tests.support.stream_kills import kill_all
 
 pytestmark = pytest.mark.slow
@@ -97,6 +101,76 @@ def test_a_failed_table_and_a_stop(
     for wrong in (CompactDatabase(dry_run=True), CompactDatabase(until_ms=1)):
         with pytest.raises(InvalidInputError, match="one run"):
             lakecore_spark.follow(session, catalog, wrong, checkpoint)
+
+
+class Kill(Exception):
+    """It is what the signal handler of a task raises."""
+
+
+def test_a_kill_in_the_middle_of_units_stops_the_query(
+    catalog: lakecore.FilesystemCatalog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    session: SparkSession,
+) -> None:
+    table = key_table(catalog)
+    put(table, [{"k": 1, "v": "a"}], [{"k": 1, "v": "b"}])
+    marker = tmp_path / "a unit is at work"
+    rounds = CompactDatabase(strategy=Strategy.FULL)
+
+    def compact(names: Any, workers: Any) -> Any:
+        return compact_database.run_on(names, rounds, catalog, MarkedExecutor(workers, str(marker)))
+
+    queries: list[Any] = []
+    start = follow_query.start_following
+
+    def started(*arguments: Any) -> Any:
+        queries.append(start(*arguments))
+        return queries[0]
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if marker.exists():
+                raise Kill
+            return super().wait(timeout)
+
+    monkeypatch.setattr(follow_query, "start_following", started)
+    request = follow_query.FollowRequest(
+        lake=catalog,
+        names=compact_database.PatternNames(rounds, catalog),
+        compact=compact,
+        job="rounds",
+        checkpoint=str(tmp_path / "checkpoint"),
+    )
+    capfd.readouterr()
+    with SparkExecutor() as workers, pytest.raises(Kill):
+        follow_query.follow_until(Stop(), workers, request, {"processingTime": "200 milliseconds"})
+    [query] = queries
+    assert not query.isActive
+    assert query.exception() is None
+    written = capfd.readouterr()
+    assert "Traceback" not in written.err + written.out
+    assert "\tat org.apache.spark" not in written.err + written.out
+    assert [one.commit_kind.value for one in table.snapshots()].count("COMPACT") == 0
+    assert rows_of(table) == [(1, "b")]
+
+
+class MarkedExecutor(SlowExecutor):
+    """Its units make a marker before they take their time."""
+
+    def __init__(self, inner: Any, marker: str) -> None:
+        super().__init__(inner)
+        self._marker = marker
+
+    def run(self, function: Any, tasks: Any) -> Any:
+        return super().run(partial(_marked, self._marker, function), tasks)
+
+
+def _marked(marker: str, function: Any, task: Any) -> Any:
+    result = function(task)
+    Path(marker).touch()
+    return result
 
 
 def test_a_query_that_was_killed_goes_on(
