@@ -5,12 +5,22 @@ nothing, the other for the end of a job that runs on a driver elsewhere.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-__all__ = ["JobTrigger", "WaitTrigger"]
+__all__ = ["PROGRESS_KEY", "JobTrigger", "WaitTrigger", "percent_of", "seconds_left"]
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_KEY = "lakecore_progress"
+"""This is the key of the progress in a task's state, and of the XCom of a deferred task."""
+
+
+_SHOWN_S = 10.0
+"""The progress of a deferred task is stored in Airflow so often."""
 
 
 class WaitTrigger(BaseTrigger):
@@ -107,6 +117,7 @@ class JobTrigger(BaseTrigger):
         self._jobs: Any = None
         self._watch: Any = None
         self._progress: Any = None
+        self._shown_s: float | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -139,6 +150,7 @@ class JobTrigger(BaseTrigger):
             if run.progress and run.progress != self._progress:
                 self._progress = run.progress
                 self.log.info("job %s, run %d: %s", self.job_id, run.run, dict(run.progress))
+                self._show(run.progress, store.clock.monotonic())
             if run.status == "not-started":
                 store.cancel(self.job_id, self.submission)
             elif run.status == "running":
@@ -151,6 +163,13 @@ class JobTrigger(BaseTrigger):
             self.log.warning("the warehouse did not answer, the next look is later: %s", err)
             return None
 
+    def _show(self, progress: Mapping[str, Any], now_s: float) -> None:
+        """Let the page of the task show the progress, the first time and then some seconds apart."""
+        if self.task_instance is None or (self._shown_s is not None and now_s - self._shown_s < _SHOWN_S):
+            return
+        self._shown_s = now_s
+        _store_progress(self.task_instance, progress)
+
     def _cancel(self) -> None:
         self._store().cancel(self.job_id, self.submission)
         self.log.info("job %s is cancelled: it stops at its next safe point", self.job_id)
@@ -162,6 +181,38 @@ class JobTrigger(BaseTrigger):
         if self._jobs is None:
             self._jobs = LakeHook(self.lake_conn_id).job_store()
         return self._jobs
+
+
+def _store_progress(task_instance: Any, progress: Mapping[str, Any]) -> None:
+    """Store what the driver of a deferred task tells as an XCom of the task: its progress with `percent` and
+    `seconds_left`. The trigger goes on when Airflow cannot.
+    """
+    try:
+        from airflow.sdk.execution_time.xcom import XCom
+
+        share, seconds = float(progress.get("share") or 0.0), float(progress.get("seconds") or 0.0)
+        XCom.set(
+            PROGRESS_KEY,
+            {**progress, "percent": percent_of(share), "seconds_left": seconds_left(share, seconds)},
+            dag_id=task_instance.dag_id,
+            run_id=task_instance.run_id,
+            task_id=task_instance.task_id,
+            map_index=-1 if task_instance.map_index is None else task_instance.map_index,
+        )
+    except Exception as err:  # noqa: BLE001 - progress is for people; the job goes on without
+        logger.debug("progress is not stored: %s", err)
+
+
+def percent_of(share: float) -> float:
+    """Return a share in percent: 100 only when all is done."""
+    return 100.0 if share >= 1 else min(99.9, round(100 * share, 1))
+
+
+def seconds_left(share: float, passed: float) -> float | None:
+    """Return the seconds that are left if work goes on as in those that have passed; None before any is
+    done.
+    """
+    return round(passed * max(0.0, 1 - share) / share, 1) if share > 0 else None
 
 
 async def _first_event(look: Callable[[], dict[str, Any] | None], interval: float) -> dict[str, Any]:

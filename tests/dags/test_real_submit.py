@@ -35,7 +35,21 @@ def test_a_killed_driver_is_submitted_again_and_commits_once(airflow: AirflowLak
     airflow.api.wait(
         "the deferral", lambda: airflow.state_of("lakecore_submit", run_id, "compact") == "deferred", 60
     )
-    os.killpg(os.getpgid(driver["process"]["pid"]), signal.SIGKILL)
+    group = os.getpgid(driver["process"]["pid"])
+    os.killpg(group, signal.SIGSTOP)
+    [run_file] = jobs.glob("*/run-1.json")
+    rows_done = {"picks": 1, "picks_done": 0, "rows": 8_000, "rows_done": 3_000, "rows_proven": 0}
+    told = rows_done | {"table": table.name, "share": 0.25, "seconds": 60.0}
+    run_file.write_text(json.dumps(json.loads(run_file.read_text()) | {"beat": 1_000, "progress": told}))
+
+    def page_with_progress() -> str | None:
+        text = airflow.api.page(f"/lakecore/runs/lakecore_submit/{run_id}/compact")[1]
+        return text if "<h2>Progress</h2>" in text else None
+
+    text = airflow.api.wait("the progress of the deferred task", page_with_progress, 60)
+    assert "25.0 %: 0 of 1 picks are committed, 3,000 of 8,000 rows are read" in text
+    assert "about 3 min left" in text
+    os.killpg(group, signal.SIGKILL)
     assert airflow.end_of("lakecore_submit", run_id) == "success"
     [task] = airflow.api.tasks("lakecore_submit", run_id)
     [job] = jobs.iterdir()

@@ -7,9 +7,10 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -254,6 +255,39 @@ def test_a_table_that_is_held_is_waited_for_after_the_driver_has_ended(spark: Fa
 def trigger_of(lake: Path, **given: Any) -> JobTrigger:
     job = {"id": "j", "after": 0, "submission": "1"}
     return JobTrigger(job=job, lake_conn_id="lake_default", poke_interval=0.01, **given)
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["stored", "Airflow cannot"])
+def test_the_progress_of_a_driver_is_an_xcom_of_the_deferred_task(
+    table: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    stored: list[tuple[str, dict[str, Any], int]] = []
+
+    def set_xcom(key: str, value: dict[str, Any], **place: Any) -> None:
+        if broken:
+            raise ConnectionError("no answer")
+        assert (place["dag_id"], place["run_id"], place["task_id"]) == ("d", "r", "t")
+        stored.append((key, value, place["map_index"]))
+
+    monkeypatch.setattr("airflow.sdk.execution_time.xcom.XCom.set", set_xcom)
+    store = store_of(table)
+    trigger = trigger_of(table)
+    trigger._task_instance = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=None)  # type: ignore[assignment]
+    record = RunRecord(runner="r", progress={"picks": 2, "share": 0.25, "seconds": 30.0})
+    assert store.claim("j", 1, record)
+    assert trigger._look() is None
+    store.beat("j", 1, replace(record, beat=1, progress={"picks": 2, "share": 0.5, "seconds": 35.0}))
+    assert trigger._look() is None
+    assert len(stored) == (0 if broken else 1), "the second came too soon"
+    monkeypatch.setattr("lakecore_airflow.triggers._SHOWN_S", 0)
+    store.beat("j", 1, replace(record, beat=2, progress={"tables": 4, "tables_done": 1, "share": "half"}))
+    assert trigger._look() is None, "what another release tells is not shown, and nothing fails"
+    store.beat("j", 1, replace(record, beat=3, progress={"picks": 2, "share": 1, "seconds": 40.0}))
+    assert trigger._look() is None
+    if not broken:
+        first = {"picks": 2, "share": 0.25, "seconds": 30.0, "percent": 25.0, "seconds_left": 90.0}
+        last = {"picks": 2, "share": 1, "seconds": 40.0, "percent": 100.0, "seconds_left": 0.0}
+        assert stored == [("lakecore_progress", one, -1) for one in (first, last)]
 
 
 def test_a_person_who_stops_a_deferred_task_cancels_the_job(table: Path) -> None:

@@ -97,6 +97,8 @@ def _run(job: Definition, lake: Any, executor: Executor, clock: Clock, tell: Pro
 def _compact(job: Compact, lake: Any, executor: Executor, clock: Clock, tell: Progress) -> Mapping[str, Any]:
     from lakecore.jobs import compact
 
+    began = clock.monotonic()
+
     def on_progress(one: compact.Progress) -> None:
         tell(
             {
@@ -107,6 +109,7 @@ def _compact(job: Compact, lake: Any, executor: Executor, clock: Clock, tell: Pr
                 "rows": one.rows,
                 "rows_proven": one.rows_proven,
                 "share": round(one.share, 4),
+                "seconds": round(clock.monotonic() - began, 1),
             }
         )
 
@@ -119,14 +122,19 @@ def _compact_database(
     from lakecore.jobs import compact, compact_database
 
     counts = {"tables": 0, "tables_done": 0}
+    began = clock.monotonic()
+
+    def tell_counts() -> None:
+        share = counts["tables_done"] / counts["tables"] if counts["tables"] else 1.0
+        tell(counts | {"share": round(share, 4), "seconds": round(clock.monotonic() - began, 1)})
 
     def on_tables(number: int) -> None:
         counts["tables"] = number
-        tell(counts)
+        tell_counts()
 
     def on_done(_: compact.Report) -> None:
         counts["tables_done"] += 1
-        tell(counts)
+        tell_counts()
 
     callbacks = compact.Callbacks(on_tables=on_tables, on_done=on_done)
     return compact_database.run(job, lake, executor, clock, callbacks).to_json()

@@ -1,5 +1,5 @@
 """This module tells how far the work of a task is: in its log, and in its state, which the tab of the task
-shows.
+shows. A trigger cannot write the state of a task, so that of a deferred task is an XCom.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakecore_airflow.triggers import PROGRESS_KEY, percent_of, seconds_left
+
 if TYPE_CHECKING:
     from lakecore.jobs.compact import Progress
 
@@ -17,8 +19,6 @@ __all__ = ["PROGRESS_KEY", "ProgressReporter", "TaskProgress", "progress_text"]
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_KEY = "lakecore_progress"
-"""This is the key of the task's state."""
 _EVERY_S = 5.0
 
 
@@ -44,7 +44,7 @@ class TaskProgress:
     @property
     def percent(self) -> float:
         """Return the share in percent: 100 only when all is done."""
-        return 100.0 if self.share >= 1 else min(99.9, round(100 * self.share, 1))
+        return percent_of(self.share)
 
 
 def progress_text(one: TaskProgress) -> str:
@@ -86,7 +86,7 @@ class ProgressReporter:
             rows_proven=progress.rows_proven,
             share=round(progress.share, 4),
             seconds=round(passed, 1),
-            seconds_left=_seconds_left(progress.share, passed),
+            seconds_left=seconds_left(progress.share, passed),
         )
         self._log.info("%s", progress_text(one))
         if self._stored is None or passed - self._stored >= _EVERY_S or one.share >= 1:
@@ -101,7 +101,3 @@ class ProgressReporter:
             self._state.set(PROGRESS_KEY, asdict(one) | {"percent": one.percent})
         except Exception as err:  # noqa: BLE001 - progress is for people; the work goes on without
             logger.debug("progress is not stored: %s", err)
-
-
-def _seconds_left(share: float, passed: float) -> float | None:
-    return round(passed * max(0.0, 1 - share) / share, 1) if share > 0 else None

@@ -131,27 +131,30 @@ def reports_of_run(
 def progress_of(
     session: Any, dag_id: str, run_id: str, task_id: str, map_index: int
 ) -> Mapping[str, Any] | None:
-    """Return the progress that a running task has stored, with `updated_at`; None without one, and with an
-    Airflow before 3.3, which stores no state of tasks.
+    """Return the progress that a running task has stored, or the trigger of a deferred one, with
+    `updated_at`; None without one. An Airflow before 3.3 stores no state of tasks.
     """
-    try:
-        from airflow.models.task_state_store import TaskStateStoreModel
-    except ImportError:
-        return None
+    from airflow.models.xcom import XComModel
     from sqlalchemy import select
 
     from lakecore_airflow.tasks.progress import PROGRESS_KEY
 
-    model = TaskStateStoreModel
-    place = (model.dag_id == dag_id, model.run_id == run_id, model.task_id == task_id)
-    row = session.scalar(select(model).where(*place, model.map_index == map_index, model.key == PROGRESS_KEY))
-    if row is None:
-        return None
-    value = row.value
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = json.loads(value)
-    return {**value, "updated_at": row.updated_at} if isinstance(value, Mapping) else None
+    models: list[tuple[Any, str]] = [(XComModel, "timestamp")]
+    with suppress(ImportError):
+        from airflow.models.task_state_store import TaskStateStoreModel
+
+        models.insert(0, (TaskStateStoreModel, "updated_at"))
+    for model, time_of_change in models:
+        place = (model.dag_id == dag_id, model.run_id == run_id, model.task_id == task_id)
+        query = select(model).where(*place, model.map_index == map_index, model.key == PROGRESS_KEY)
+        row = session.scalar(query)
+        value = None if row is None else row.value
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = json.loads(value)
+        if isinstance(value, Mapping):
+            return {**value, "updated_at": getattr(row, time_of_change)}
+    return None
 
 
 def _report(key: str, value: Any) -> Mapping[str, Any] | None:

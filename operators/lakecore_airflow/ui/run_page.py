@@ -30,7 +30,7 @@ class RunPage:
             tasks = reports_of_run(session, dag_id, run_id, task_id, index)
         lines = run_view(tasks)
         progress = None
-        if task_id is not None and len(lines) == 1 and lines[0]["state"] == "running":
+        if task_id is not None and len(lines) == 1 and lines[0]["state"] in ("running", "deferred"):
             progress = progress_of(session, dag_id, run_id, task_id, lines[0]["map_index"])
         return self._maker.html(
             "run.html",
