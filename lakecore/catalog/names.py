@@ -5,7 +5,7 @@ warehouse. No IO.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from lakecore.data_class import dataclass
@@ -20,6 +20,7 @@ __all__ = [
     "check_data_table",
     "check_name",
     "check_not_system",
+    "check_properties",
     "split_object",
 ]
 
@@ -102,6 +103,18 @@ class TableName:
         if mark:
             system = check_name(suffix, "system table")
         return cls(check_name(database, "database"), check_name(table, "table"), branch, system)
+
+
+def check_properties(changed: object, removed: object) -> None:
+    """Raise InvalidInputError unless `changed` is a mapping of texts, or None, and `removed` some names."""
+    if changed is not None and not (
+        isinstance(changed, Mapping) and all(isinstance(one, str) for pair in changed.items() for one in pair)
+    ):
+        raise InvalidInputError(
+            f"properties {changed!r}: write a mapping of the name of a property to its text"
+        )
+    if isinstance(removed, str | Mapping) or not isinstance(removed, Iterable):
+        raise InvalidInputError(f"removed properties {removed!r}: write a list of names")
 
 
 def check_not_system(database: str, verb: str) -> None:

@@ -100,3 +100,19 @@ def test_writers_take_what_write_takes(table: Table, data: Any) -> None:
     write.write(data)
     write.commit([write.prepare_commit()])
     assert table.scan().to_arrow().to_pylist() == ROWS.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([{"set": {"a": "b"}}],), "mapping of the name of a property"),
+        (({"a": 1},), "mapping of the name of a property"),
+        (({}, "a"), "list of names"),
+    ],
+)
+def test_properties_of_a_database_that_are_none(catalog: Any, arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        catalog.alter_database("d", *arguments)
+    with pytest.raises(InvalidInputError, match="mapping of the name of a property"):
+        catalog.create_database("e", properties=["a"])
+    assert catalog.list_databases() == ["d"]

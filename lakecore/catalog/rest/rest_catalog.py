@@ -22,6 +22,7 @@ from lakecore.catalog.names import (
     check_data_table,
     check_name,
     check_not_system,
+    check_properties,
 )
 from lakecore.catalog.objects.external_tables import (
     PATH,
@@ -183,6 +184,7 @@ class RestCatalog:
         `sys`.
         """
         check_not_system(name, "created")
+        check_properties(properties, ())
         body = {"name": check_name(name, "database"), "options": dict(properties or {})}
         send = partial(self.client.post, f"create database {name!r}", self._paths.of("databases"), body)
         try:
@@ -201,6 +203,7 @@ class RestCatalog:
     ) -> None:
         """Set and remove properties of a database. Raises NotFoundError unless `if_exists`."""
         check_not_system(name, "changed")
+        check_properties(changed, removed)
         body = {"removals": list(removed), "updates": dict(changed or {})}
         send = partial(self.client.post, f"alter database {name!r}", self._paths.database(name), body)
         try:

@@ -16,6 +16,7 @@ from lakecore.catalog.names import (
     alternatives,
     check_name,
     check_not_system,
+    check_properties,
 )
 from lakecore.catalog.objects.view import Views
 from lakecore.catalog.privileges.grants import Privilege
@@ -28,6 +29,7 @@ from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import confine
 from lakecore.fs.file_io import FileIO
+from lakecore.fs.stores.registry import is_read_only
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.store.cache.manifest_cache import ManifestCache
 
@@ -137,6 +139,15 @@ class DatabaseCatalog(ABC):
     def _drop_table(self, name: str, *, if_exists: bool, purge: bool) -> DroppedTable | None:
         """Drop a table, whatever the privileges."""
 
+    def _check_changeable(self, database: str) -> None:
+        """Raise UnsupportedError where lakecore only reads the warehouse."""
+        if is_read_only(self.warehouse):
+            raise UnsupportedError(
+                f"database {database!r} cannot be changed: lakecore only reads the store of "
+                f"{self.warehouse}; use a warehouse on a local disk or in a store of lakecore's own "
+                "(docs/stores.md)"
+            )
+
     def get_database(self, name: str) -> Database:
         """Return a database with its properties. Raises NotFoundError naming existing databases."""
         if name == SYSTEM_DATABASE:
@@ -153,7 +164,9 @@ class DatabaseCatalog(ABC):
         UnsupportedError for properties that the catalog does not store.
         """
         check_not_system(name, "created")
+        check_properties(properties, ())
         self._check(Privilege.CREATE_DATABASE)
+        self._check_changeable(name)
         if not self._make_database(check_name(name, "database"), properties or {}) and not if_not_exists:
             raise AlreadyExistsError(
                 f"database {name!r} exists in {self.warehouse}; use it, or choose another name"
@@ -173,7 +186,9 @@ class DatabaseCatalog(ABC):
         catalog stores no properties.
         """
         check_not_system(name, "changed")
+        check_properties(changed, removed)
         self._check(Privilege.ALTER_DATABASE, name)
+        self._check_changeable(name)
         if self._find_database(check_name(name, "database")) is None:
             if if_exists:
                 return
@@ -192,6 +207,7 @@ class DatabaseCatalog(ABC):
         """
         check_not_system(name, "dropped")
         self._check(Privilege.DROP_DATABASE, name)
+        self._check_changeable(name)
         if self._find_database(check_name(name, "database")) is None:
             if if_exists:
                 return
