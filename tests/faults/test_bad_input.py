@@ -199,7 +199,8 @@ def around(lake: Lake) -> list[Path]:
     [
         ("{}/none", "does not exist; check the path or create the directory"),
         ("{}/rows.jsonl", "is a file; give the directory"),
-        ("ftp://host/path", "use a local path, or one of s3://"),
+        ("ftp://host/path", "use sftp://"),
+        ("gopher://host/path", "use a local path, or one of s3://"),
         ("s3://", "write s3://bucket/path"),
         ("", "--warehouse is empty; give a directory"),
         ("./\0", "give a directory"),

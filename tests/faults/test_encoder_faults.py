@@ -30,7 +30,13 @@ CASES = [
     pytest.param("append-partitioned", FaultMode.INTERRUPTED, 3, id="append-every-third"),
     pytest.param("keyed", FaultMode.ERROR, 7, id="keyed-every-seventh"),
     *(
-        pytest.param(shape, mode, 1, id=f"{shape}-{mode.value}", marks=pytest.mark.slow)
+        pytest.param(
+            shape,
+            mode,
+            1 if shape == "append-rolling" else 5,
+            id=f"{shape}-{mode.value}",
+            marks=pytest.mark.slow,
+        )
         for shape, mode in itertools.product(SHAPES, FaultMode)
     ),
 ]
