@@ -9,20 +9,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 __all__ = ["Encoders"]
 
 T = TypeVar("T")
-
-
-class _Begun(Protocol):
-    @property
-    def owner(self) -> object: ...
-
-    def wait(self) -> None: ...
-
-    def take(self) -> None: ...
 
 
 class Encoders:
@@ -36,7 +27,7 @@ class Encoders:
         if threads < 1:
             raise ValueError(f"{threads} threads encode nothing")
         self._threads = threads
-        self._begun: deque[_Begun] = deque()
+        self._begun: deque[_Encoding[Any]] = deque()
 
     def begin(self, owner: object, encode: Callable[[], T], take: Callable[[T], None]) -> None:
         """Run `encode` in a thread; `take` receives its result, in the thread of a later call.

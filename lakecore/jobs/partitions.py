@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from lakecore.clock import Clock
 from lakecore.commit.duplicates import commits_of
-from lakecore.commit.request import CommitRequest, Examine, Overwrite
+from lakecore.commit.request import CommitRequest, CommitResult, Examine, Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.rows import DropPartition, ExpirePartitions, MarkPartitionDone
@@ -71,9 +71,7 @@ def _run(job: ExpirePartitions | DropPartition | MarkPartitionDone, chore: Chore
             return _expire(job, chore)
         case DropPartition():
             partitions = _parse(job, chore)
-            size = _batch_size(chore)
-            batches = [partitions[low : low + size] for low in range(0, len(partitions), size)]
-            dropped = _drop(job, chore, batches)
+            dropped = _drop(job, chore, _batches(chore, partitions))
             return _look(chore, partitions, dropped) if job.dry_run and partitions else dropped
         case MarkPartitionDone():
             return _mark(job, chore)
@@ -91,9 +89,9 @@ def _expire(job: ExpirePartitions, chore: Chore) -> ChoreResult | Report:
     expiry = Expiry(target, table._scanner, rule, _wall(now, offset, rule), offset)
     old, timeless = expiry.of(live)
     batches = [
-        [one.values for one in batch[low : low + _batch_size(chore)]]
-        for batch in in_groups(((one, one.files) for one in old), GROUP_FILES)
-        for low in range(0, len(batch), _batch_size(chore))
+        batch
+        for group in in_groups(((one.values, one.files) for one in old), GROUP_FILES)
+        for batch in _batches(chore, group)
     ]
     if job.dry_run and old:
         dropped = live.shape(tuple(one.values for one in old))
@@ -169,29 +167,36 @@ def _drop(
     notes: tuple[str, ...] = ()
     first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
     dropped: list[_Batch] = []
-    for number, whole in enumerate(batches):
-        batch = whole
-        while batch:
-            chore.sweeper.gate.check(quarantine=False)
-            request = CommitRequest(
-                user=user,
-                identifier=first + number,
-                overwrite=Overwrite.static(*batch),
-                examine=examine_for and examine_for(batch),
-            )
-            try:
-                result = table._committer().commit((), request)
-            except LateWritesError as err:
-                batch = [spec for spec in batch if spec not in err.partitions]
-                notes += (f"{err}; they are kept",)
-                continue
+    for number, batch in enumerate(batches):
+        name = CommitRequest(user=user, identifier=first + number)
+        rest, result, late = _drop_batch(chore, batch, name, examine_for)
+        notes += late
+        if result is not None:
             last = result.snapshot_ids[-1] if result.snapshot_ids else last
             fresh |= bool(result.snapshot_ids) and not result.duplicate
-            dropped.append(batch)
-            break
+            dropped.append(rest)
     notes += remove_dropped(target, [spec for batch in dropped for spec in batch])
     report = replace(chore.report, names=_names(chore, dropped), snapshot=last, nothing_to_do=not fresh)
     return ChoreResult(replace(report, notes=(*report.notes, *notes)), work=work)
+
+
+def _drop_batch(
+    chore: Chore, batch: _Batch, name: CommitRequest, examine_for: Callable[[_Batch], Examine] | None
+) -> tuple[_Batch, CommitResult | None, tuple[str, ...]]:
+    """Drop the partitions of a batch that the check does not refuse, in one commit. It returns them, the
+    result, which is None when none is left, and notes on the others.
+    """
+    notes: tuple[str, ...] = ()
+    while batch:
+        chore.sweeper.gate.check(quarantine=False)
+        examine = None if examine_for is None else examine_for(batch)
+        request = replace(name, overwrite=Overwrite.static(*batch), examine=examine)
+        try:
+            return batch, chore.table._committer().commit((), request), notes
+        except LateWritesError as err:
+            batch = [spec for spec in batch if spec not in err.partitions]
+            notes += (f"{err}; they are kept",)
+    return batch, None, notes
 
 
 def _names(chore: Chore, batches: Sequence[_Batch]) -> tuple[str, ...]:
@@ -205,9 +210,10 @@ def _names(chore: Chore, batches: Sequence[_Batch]) -> tuple[str, ...]:
     )
 
 
-def _batch_size(chore: Chore) -> int:
-    """Return how many partitions one commit drops."""
-    return max(PARTITION_BATCH.read(chore.target.schema.options), 1)
+def _batches(chore: Chore, partitions: _Batch) -> list[_Batch]:
+    """Return the partitions that one commit drops each."""
+    size = max(PARTITION_BATCH.read(chore.target.schema.options), 1)
+    return [partitions[low : low + size] for low in range(0, len(partitions), size)]
 
 
 def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], result: ChoreResult) -> ChoreResult:
@@ -218,7 +224,7 @@ def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], result: ChoreRe
     if latest is None:
         return replace(result, report=replace(result.report, nothing_to_do=True))
     files = LiveFiles(chore.table._scanner, latest, ScanFilter(partitions=tuple(partitions))).shape()
-    after = Change.removing(files, snapshots=1 if len(partitions) <= _batch_size(chore) else None).of
+    after = Change.removing(files, snapshots=1 if len(_batches(chore, partitions)) <= 1 else None).of
     return replace(result, report=replace(result.report, nothing_to_do=not files.files), after=after)
 
 

@@ -61,7 +61,7 @@ def write(table: Table) -> BaseException | None:
 
 
 def leaves_nothing(mode: FaultMode, operation: str) -> bool:
-    """Whether the files of the write are gone. An interrupt of a commit leaves them: it may be in the table."""
+    """Tell whether the files of the write are gone. An interrupt of a commit leaves them: it may be in the table."""
     settled = mode in SETTLED or (mode in INTERRUPTED and "/bucket-" in operation)
     return settled and bool(operation) and "abort" not in operation
 

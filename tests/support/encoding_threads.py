@@ -76,7 +76,7 @@ def rows_of_shape(count: int = 400, first: int = 0) -> pa.Table:
 
 @dataclass(slots=True)
 class Work:
-    """What the threads did."""
+    """It counts what the threads did."""
 
     begun: int = 0
     most_waiting: int = 0

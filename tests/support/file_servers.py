@@ -21,7 +21,7 @@ __all__ = ["HttpServer", "SftpServer", "http_server", "sftp_server"]
 
 @dataclass
 class HttpServer:
-    """Where it listens, and what it does wrong."""
+    """It says where a server listens, and what it does wrong."""
 
     port: int
     status: int = 200
@@ -106,7 +106,7 @@ def http_server(folder: Path) -> Iterator[HttpServer]:
 
 @dataclass
 class SftpServer:
-    """Where it listens, whom it knows, and which path it denies."""
+    """It says where a server listens, whom it knows, and which path it denies."""
 
     port: int
     user: str = "reader"

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.format.encoders import Encoders
-from lakecore.format.parquet.layout import FileLayout
+from lakecore.format.parquet.layout import FileLayout, GroupRows
 from lakecore.format.parquet.splice.footer import read_splice_footer
 from lakecore.format.parquet.splice.writer import SpliceWriter
 from lakecore.fs.whole_file import BytesSource
@@ -34,15 +34,12 @@ class GroupEncoder:
 
     def __init__(self, sink: Any, layout: FileLayout, first: pa.RecordBatch, encoders: Encoders) -> None:
         self._sink = sink
-        self._sample: pa.RecordBatch | None = first
         self._layout = layout
         self._encoders = encoders
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = 0
+        self._rows = GroupRows(layout, first)
         self._begun_bytes = 0
         self._taken_bytes = 0
         self._encoded_bytes = 0
-        self._ratio = 0.0
         self._first = b""
         self._splice: SpliceWriter | None = None
         self._metadata: Any = None
@@ -56,22 +53,12 @@ class GroupEncoder:
 
     @property
     def size_estimate(self) -> int:
-        """Return the bytes of what is encoded, and an estimate of the rest: by the ratio so far, before the
-        first row group is encoded by that of the first rows.
-        """
-        rest = self._waiting_bytes + self._begun_bytes
-        if not rest:
-            return self._encoded_bytes
-        if self._sample is not None:
-            self._ratio, self._sample = self._layout.sample_ratio(self._sample), None
-        return self._encoded_bytes + int(rest * self._ratio)
+        """Return the bytes of what is encoded, and an estimate of the rest."""
+        return self._encoded_bytes + self._rows.estimate(self._rows.bytes + self._begun_bytes)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add a batch; a full row group begins to be encoded."""
-        self._waiting.append(batch)
-        self._waiting_rows += batch.num_rows
-        self._waiting_bytes += batch.nbytes
-        if self._layout.is_group(self._waiting_rows, self._waiting_bytes):
+        if self._rows.add(batch):
             self._begin()
 
     def note(self, key: bytes, value: bytes) -> None:
@@ -85,12 +72,12 @@ class GroupEncoder:
     def begin_close(self) -> None:
         """Begin to encode the last row group; no rows may follow. A small one is encoded at once."""
         is_busy = self._encoders.is_busy_for(self)
-        if not self._waiting and (is_busy or self._metadata is not None):
+        if not self._rows and (is_busy or self._metadata is not None):
             return
-        if self._waiting_bytes >= _WORTH_BYTES or is_busy:
+        if self._rows.bytes >= _WORTH_BYTES or is_busy:
             self._begin()
             return
-        rows, size = self._next_group()
+        rows, size = self._rows.take()
         self._begun_bytes += size
         self._take(size, _encode(self._layout, rows))
 
@@ -109,21 +96,16 @@ class GroupEncoder:
         self._encoders.drop(self)
 
     def _begin(self) -> None:
-        rows, size = self._next_group()
+        rows, size = self._rows.take()
         self._encoders.begin(self, partial(_encode, self._layout, rows), partial(self._take, size))
         self._begun_bytes += size
-
-    def _next_group(self) -> tuple[pa.Table, int]:
-        rows, size = pa.Table.from_batches(self._waiting, self._layout.schema), self._waiting_bytes
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        return rows, size
 
     def _take(self, size: int, encoded: _Encoded) -> None:
         data, metadata = encoded
         self._begun_bytes -= size
         self._taken_bytes += size
         self._encoded_bytes += _page_bytes(metadata)
-        self._ratio, self._sample = self._encoded_bytes / max(self._taken_bytes, 1), None
+        self._rows.set_ratio(self._encoded_bytes, self._taken_bytes)
         if self._metadata is None:
             self._first, self._metadata = data, metadata
             return

@@ -15,7 +15,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.format.writer_options import WriterOptions
 
-__all__ = ["FileLayout", "check_codec"]
+__all__ = ["FileLayout", "GroupRows", "check_codec"]
 
 _CODECS = {
     "zstd": "zstd",
@@ -92,6 +92,48 @@ class FileLayout:
         with self.open(sink) as writer:
             writer.write_batch(sample)
         return float(sink.tell() / max(sample.nbytes, 1))
+
+
+class GroupRows:
+    """These are the rows of the next row group of a file, and what a byte of its rows becomes in the file."""
+
+    def __init__(self, layout: FileLayout, first: pa.RecordBatch) -> None:
+        self._layout = layout
+        self._sample: pa.RecordBatch | None = first
+        self._ratio = 0.0
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self.bytes = 0
+        """The rows have so many bytes in memory."""
+
+    def __bool__(self) -> bool:
+        """Return whether there are rows."""
+        return bool(self._batches)
+
+    def add(self, batch: pa.RecordBatch) -> bool:
+        """Add a batch, and return whether the rows are enough for a row group."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self.bytes += batch.nbytes
+        return self._layout.is_group(self._rows, self.bytes)
+
+    def take(self) -> tuple[pa.Table, int]:
+        """Return the rows, and their bytes in memory; the next row group begins without rows."""
+        rows, size = pa.Table.from_batches(self._batches, self._layout.schema), self.bytes
+        self._batches, self._rows, self.bytes = [], 0, 0
+        return rows, size
+
+    def set_ratio(self, encoded: int, size: int) -> None:
+        """Take that rows of `size` bytes in memory have become `encoded` bytes."""
+        self._ratio, self._sample = encoded / max(size, 1), None
+
+    def estimate(self, size: int) -> int:
+        """Return how many bytes rows of `size` bytes become: before the first row group is encoded by the
+        ratio of the first rows, which are encoded for it.
+        """
+        if size and self._sample is not None:
+            self._ratio, self._sample = self._layout.sample_ratio(self._sample), None
+        return int(size * self._ratio)
 
 
 def check_codec(options: WriterOptions) -> None:

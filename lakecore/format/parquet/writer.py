@@ -12,7 +12,7 @@ from lakecore.format.bounds import FloatFlags, parquet_bounds
 from lakecore.format.encoders import Encoders
 from lakecore.format.parquet import int96 as parquet_int96
 from lakecore.format.parquet.group_encoder import GroupEncoder
-from lakecore.format.parquet.layout import FileLayout, check_codec
+from lakecore.format.parquet.layout import FileLayout, GroupRows, check_codec
 from lakecore.format.parquet.not_null import fill_null_rows, has_not_null_fields
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import OutputFile
@@ -116,7 +116,6 @@ class _Encoder:
 
     def __init__(self, sink: Any, layout: FileLayout, first: pa.RecordBatch) -> None:
         self._sink = _CountingSink(sink)
-        self._sample: pa.RecordBatch | None = first
         whole = isinstance(sink, parquet_int96.FooterSink)  # it looks at each piece that the writer writes
         self._buffer = (
             None if whole else pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
@@ -124,10 +123,7 @@ class _Encoder:
         self._layout = layout
         self._footers: list[Any] = []
         self._writer = layout.open(self._buffer or self._sink, self._footers)
-        self._ratio = 0.0
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_bytes = 0
-        self._waiting_rows = 0
+        self._rows = GroupRows(layout, first)
         self._encoded_bytes = 0
 
     @property
@@ -139,23 +135,18 @@ class _Encoder:
         """Add a batch. Batches wait until a row group is full, because pyarrow makes a row group of what it
         is given at once.
         """
-        self._waiting.append(batch)
-        self._waiting_bytes += batch.nbytes
-        self._waiting_rows += batch.num_rows
-        if self._layout.is_group(self._waiting_rows, self._waiting_bytes):
+        if self._rows.add(batch):
             self._flush()
 
     @property
     def size_estimate(self) -> int:
-        if self._waiting_bytes == 0:
-            return self._sink.written
-        return self._sink.written + int(self._waiting_bytes * self._known_ratio())
+        return self._sink.written + self._rows.estimate(self._rows.bytes)
 
     def note(self, key: bytes, value: bytes) -> None:
         self._writer.add_key_value_metadata({key: value})
 
     def close(self) -> None:
-        if self._waiting or not self._encoded_bytes:
+        if self._rows or not self._encoded_bytes:
             self._flush()
         self._writer.close()
         self._drain()
@@ -168,24 +159,15 @@ class _Encoder:
         self._sink.closed = True
 
     def _flush(self) -> None:
-        table = pa.Table.from_batches(self._waiting, self._layout.schema)
-        self._encoded_bytes += self._waiting_bytes
-        self._waiting, self._waiting_bytes, self._waiting_rows = [], 0, 0
+        table, size = self._rows.take()
+        self._encoded_bytes += size
         self._layout.write_group(self._writer, table)
         self._drain()
-        self._ratio, self._sample = self._sink.written / max(self._encoded_bytes, 1), None
+        self._rows.set_ratio(self._sink.written, self._encoded_bytes)
 
     def _drain(self) -> None:
         if self._buffer is not None:
             self._buffer.flush()
-
-    def _known_ratio(self) -> float:
-        """Return encoded bytes per byte in memory; before the first row group is done, the ratio is taken
-        from the first rows.
-        """
-        if self._sample is not None:
-            self._ratio, self._sample = self._layout.sample_ratio(self._sample), None
-        return self._ratio
 
 
 class _CountingSink:

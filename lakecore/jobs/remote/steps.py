@@ -94,13 +94,26 @@ def _run(job: Definition, lake: Any, executor: Executor, clock: Clock, tell: Pro
     return raw
 
 
+def _with_share(tell: Progress, clock: Clock) -> Callable[[Mapping[str, Any], float], None]:
+    """Return a function that tells counts with the share of the work that is done and the seconds since
+    now.
+    """
+    began = clock.monotonic()
+
+    def tell_share(counts: Mapping[str, Any], share: float) -> None:
+        seconds = round(clock.monotonic() - began, 1)
+        tell({**counts, "share": round(share, 4), "seconds": seconds})
+
+    return tell_share
+
+
 def _compact(job: Compact, lake: Any, executor: Executor, clock: Clock, tell: Progress) -> Mapping[str, Any]:
     from lakecore.jobs import compact
 
-    began = clock.monotonic()
+    tell_share = _with_share(tell, clock)
 
     def on_progress(one: compact.Progress) -> None:
-        tell(
+        tell_share(
             {
                 "table": job.table,
                 "picks_done": one.picks_done,
@@ -108,9 +121,8 @@ def _compact(job: Compact, lake: Any, executor: Executor, clock: Clock, tell: Pr
                 "rows_done": one.rows_done,
                 "rows": one.rows,
                 "rows_proven": one.rows_proven,
-                "share": round(one.share, 4),
-                "seconds": round(clock.monotonic() - began, 1),
-            }
+            },
+            one.share,
         )
 
     return compact.run(job, lake, executor, clock, on_progress).to_json()
@@ -122,11 +134,10 @@ def _compact_database(
     from lakecore.jobs import compact, compact_database
 
     counts = {"tables": 0, "tables_done": 0}
-    began = clock.monotonic()
+    tell_share = _with_share(tell, clock)
 
     def tell_counts() -> None:
-        share = counts["tables_done"] / counts["tables"] if counts["tables"] else 1.0
-        tell(counts | {"share": round(share, 4), "seconds": round(clock.monotonic() - began, 1)})
+        tell_share(counts, counts["tables_done"] / counts["tables"] if counts["tables"] else 1.0)
 
     def on_tables(number: int) -> None:
         counts["tables"] = number

@@ -37,15 +37,15 @@ class PartitionAges:
     def add(self, entries: ManifestEntries) -> None:
         """Add live entries, none of which was added before. A partition may be in several groups."""
         partitions = entries.partitions
-        newest = entries.newest() if self._by_update else np.zeros(len(partitions), np.int64)
+        times = entries.times() if self._by_update else np.zeros(len(entries), np.int64)
+        newest = entries.newest(times)
         codes, files = np.unique(entries.partition, return_counts=True)
         for code, count in zip(codes.tolist(), files.tolist(), strict=True):
             place, time = partitions[code], int(newest[code])
             self._updated[place] = max(time, self._updated.get(place, time))
             self._files[place] = self._files.get(place, 0) + count
-        if self._by_update:
-            untimed = np.unique(entries.partition[entries.times() == NO_TIME])
-            self._untimed.update(partitions[code] for code in untimed.tolist())
+        untimed = np.unique(entries.partition[times == NO_TIME])
+        self._untimed.update(partitions[code] for code in untimed.tolist())
 
     def partitions(self, offset_ms: int) -> list[AgedPartition]:
         """Return the partitions. `offset_ms` is that of the writers' wall clock to UTC. By update time, a

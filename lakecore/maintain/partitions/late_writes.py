@@ -15,7 +15,6 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.scanner import Scanner
-from lakecore.store.manifests import ManifestStore
 
 __all__ = ["Expiry", "LateWritesError"]
 
@@ -70,8 +69,4 @@ class Expiry:
 
     def examine(self, planned_at: Snapshot, partitions: Sequence[Mapping[str, Any]]) -> Examine:
         """Return the check of a commit that drops partitions which were too old at snapshot `planned_at`."""
-
-        def examine(_: Snapshot, base: Snapshot | None, __: ManifestStore) -> None:
-            self.check(planned_at, base, partitions)
-
-        return examine
+        return lambda _, base, __: self.check(planned_at, base, partitions)

@@ -62,10 +62,7 @@ def duplicate_adds(entries: ManifestEntries) -> ManifestEntries:
     """Return the files that are added more than once, each as its first ADD, in order. It costs what
     `live_entries` does.
     """
-    lanes, group = _candidates(identity_hash(entries))
-    if not len(lanes):
-        return entries.select(slice(0, 0))
-    group = _split_collisions(entries, lanes, group)
+    lanes, group = identity_groups(entries)
     is_add = entries.kind[lanes] == EntryKind.ADD
     _, first, counts = np.unique(group[is_add], return_index=True, return_counts=True)
     return entries.select(np.sort(lanes[is_add][first[counts > 1]]))

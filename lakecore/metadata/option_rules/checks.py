@@ -33,16 +33,20 @@ _FOR_SPARK = (
     "it is for spark.read and spark.readStream; `Scan.to_spark` has the argument parallelism, and a poll of "
     "`Table.stream` has one snapshot"
 )
-_OF_SPARK_READS = frozenset({
-    "scan.parallelism", "scan.infer-parallelism", "scan.infer-parallelism.max",
-    "source.checkpoint-align.enabled",
-})  # fmt: skip
-"""The reader of Spark takes them before it loads a table."""
-
-_STORED_ONLY = {
+_NOT_FOR_RUNS = {
+    **dict.fromkeys(
+        (
+            "scan.parallelism",
+            "scan.infer-parallelism",
+            "scan.infer-parallelism.max",
+            "source.checkpoint-align.enabled",
+        ),
+        _FOR_SPARK,
+    ),
     "num-sorted-run.stop-trigger": "ConcurrentServices obey what the table stores (alter-table), and other "
     "writers wait for each compaction",
 }
+"""These options are obeyed elsewhere: the reader of Spark takes its own before it loads a table."""
 
 
 def check_new_option(key: str, value: str) -> None:
@@ -56,10 +60,7 @@ def check_new_option(key: str, value: str) -> None:
 
 def check_run_option(key: str, value: str) -> None:
     """Raise InvalidOptionError if the option has no effect on a run of lakecore."""
-    why = _refused_because(key, value) or unused_reason(key)
-    if why is None and key in _OF_SPARK_READS:
-        why = _FOR_SPARK
-    why = why or _STORED_ONLY.get(key)
+    why = _refused_because(key, value) or unused_reason(key) or _NOT_FOR_RUNS.get(key)
     if why is not None:
         raise InvalidOptionError(f"option {key}={value}: it has no effect here: {why}; leave it out")
     if key not in REFUSED and not is_known_option(key):

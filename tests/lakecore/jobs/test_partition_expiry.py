@@ -78,7 +78,7 @@ def test_groups_of_buckets_expire_as_the_whole_table(
 def test_rows_that_come_during_the_expiry(
     strategy: str, is_kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By update time a partition with rows of today is not old: they came after the look at the table."""
+    """A partition that gets rows between the look at the table and the commit is not old by update time."""
     catalog, table = daily("late")
     late_rows = [{"k": 1, "dt": DAYS[1]}]
     check = Expiry.check

@@ -126,7 +126,7 @@ def test_only_changes_are_read(options: dict[str, str]) -> None:
 
 @MODES
 def test_the_process_of_the_next_commit_reads_only_changes(options: dict[str, str], tmp_path: Path) -> None:
-    """As those of the format `lakecore`: Spark starts one for each micro-batch, and another for its commit."""
+    """Processes follow each other as with the format `lakecore`, where Spark starts two for each micro-batch."""
     catalog = memory_catalog()
     table = table_of(catalog, options)
     put(table, *([{"k": k, "p": k % 3, "v": "x"}] for k in range(20)))

@@ -58,7 +58,7 @@ def write(
 
 
 def facts(data: bytes) -> list[Any]:
-    """What the footer says of row groups, but for their places."""
+    """Return what the footer says of row groups, without their places."""
     meta = pq.read_metadata(io.BytesIO(data))
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     of_columns = [
