@@ -70,9 +70,10 @@ class ChangeBatches:
                 return end, self._group(pieces)
         if changes is None and start.parts_read and end is start:
             raise other_parts(self.table.name, start)
-        reached = stream.next_snapshot
-        if changes is None and reached is not None and reached > end.next_snapshot:
-            end = replace(end, next_snapshot=reached, plan="", splits_read=0)
+        reached, passed = stream.next_snapshot, stream.last_snapshot
+        if changes is None and reached is not None and passed is not None and reached > end.next_snapshot:
+            fields = {"without_rows_id": passed.id, "without_rows_time": passed.time_millis}
+            end = replace(end, next_snapshot=reached, plan="", splits_read=0, **fields)
         return end, self._group(pieces)
 
     def _parts_read(self, start: StreamOffset, snapshot: Snapshot) -> int:

@@ -138,7 +138,11 @@ class MicroBatches:
             if start is None or (self._last is not None and start.next_snapshot > self._last + 1):
                 return None
             full = None if start.full is None else start.full.id
-            self._begun = StreamOffset.begin(start.next_snapshot, full)
+            begun, before = StreamOffset.begin(start.next_snapshot, full), self._first.last_snapshot
+            if before is not None:
+                fields = {"without_rows_id": before.id, "without_rows_time": before.time_millis}
+                begun = replace(begun, **fields)
+            self._begun = begun
             self.acknowledge(self._begun)
         return self._begun
 

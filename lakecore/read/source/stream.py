@@ -26,6 +26,7 @@ from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import RowSource, Scan
+from lakecore.read.source.stream_checks import check_same
 from lakecore.read.source.stream_view import StreamSelection
 from lakecore.scan.change_scanner import ChangeScanner
 from lakecore.scan.startup import START_OPTIONS, Startup
@@ -98,7 +99,9 @@ class Stream:
     """It iterates over the changes that exist by now; iterate again later for more.
 
     `ended` is set when the bound was reached. Nothing is prefetched. Raises NotFoundError when the next
-    snapshot expired, or the table was recreated.
+    snapshot expired, or the table was rolled back or created again: each poll that finds a snapshot reads the
+    one before it once more, if this stream has read that, too. A position that is a number tells nothing of
+    the history before it.
     """
 
     def __init__(
@@ -128,6 +131,8 @@ class Stream:
         """Whether the bound of the stream was reached."""
         self._empty_at_first = table._stores.snapshots.latest_id() is None
         self._full: StreamStart | None = None
+        self.last_snapshot: Snapshot | None = None
+        """The last snapshot before the position that this stream has read; None: it began with a number."""
         if isinstance(position, StreamStart):
             self._begin_at(position)
         elif position is None:
@@ -173,7 +178,7 @@ class Stream:
             snapshot = self._next(self._position)
             if snapshot is None:
                 return None
-            self._position = snapshot.id + 1
+            self._position, self.last_snapshot = snapshot.id + 1, snapshot
             source = self._source(snapshot)
             if source is not None:
                 self.watermark = snapshot.watermark
@@ -212,6 +217,7 @@ class Stream:
             self._full = start
         self._position = start.next_snapshot
         before = start.full or self._table._stores.snapshots.find(start.next_snapshot - 1)
+        self.last_snapshot = before
         self.ended = before is not None and self._policy.ends_at(before)
 
     def _first(self, start: StreamStart, snapshot: Snapshot) -> Changes:
@@ -234,6 +240,8 @@ class Stream:
         if snapshot is None:
             self._check_range(snapshot_id)
             return None
+        if (before := self.last_snapshot) is not None:
+            check_same(self._table, before.id, before.time_millis, "start a new stream")
         self.ended = self._policy.ends_at(snapshot)
         if self.ended or self._policy.waits_for(snapshot, self._table._stores.clock.now_ms()):
             return None

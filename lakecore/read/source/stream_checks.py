@@ -10,12 +10,17 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.stream_offset import StreamOffset
 
-__all__ = ["check_columns", "check_history", "last_snapshot_fields", "other_parts"]
+__all__ = ["check_columns", "check_history", "check_same", "last_snapshot_fields", "other_parts"]
 
 
 def last_snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
     """Return the fields of an offset that tell which snapshot was the last one with rows."""
-    return {"seen_id": snapshot.id, "seen_time": snapshot.time_millis}
+    return {
+        "seen_id": snapshot.id,
+        "seen_time": snapshot.time_millis,
+        "without_rows_id": None,
+        "without_rows_time": None,
+    }
 
 
 def other_parts(table: str, offset: StreamOffset) -> InvalidInputError:
@@ -30,12 +35,24 @@ def other_parts(table: str, offset: StreamOffset) -> InvalidInputError:
 
 
 def check_history(table: Readable, offset: StreamOffset) -> None:
-    """Raise NotFoundError if another snapshot has the id of the last one that was read."""
-    snapshot = None if offset.seen_id is None else table._stores.snapshots.find(offset.seen_id)
-    if snapshot is not None and snapshot.time_millis != offset.seen_time:
+    """Raise NotFoundError if another snapshot has the id of the last one that the stream looked at."""
+    if offset.without_rows_id is not None:
+        number, time_millis = offset.without_rows_id, offset.without_rows_time
+    else:
+        number, time_millis = offset.seen_id, offset.seen_time
+    if number is not None:
+        check_same(table, number, time_millis, "start with a new checkpoint")
+
+
+def check_same(table: Readable, number: int, time_millis: int | None, remedy: str) -> None:
+    """Raise NotFoundError if the snapshot exists and was committed at another time, in milliseconds: it took
+    the id of one that is lost.
+    """
+    snapshot = table._stores.snapshots.find(number)
+    if snapshot is not None and snapshot.time_millis != time_millis:
         raise NotFoundError(
-            f"table {table.name}: snapshot {snapshot.id} is not the one that the stream has read: the "
-            "table was rolled back or created again; start with a new checkpoint"
+            f"table {table.name}: snapshot {number} is not the one that the stream has read: the "
+            f"table was rolled back or created again; {remedy}"
         )
 
 

@@ -13,9 +13,12 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 
 __all__ = ["StreamOffset"]
 
-_VERSION = 2
+_WITH_PARTS = 2
 _WITHOUT_PARTS = 1
 """Releases that know this version read whole snapshots of changes."""
+_WITHOUT_ROWS = 3
+"""Releases that know this version compare snapshots without rows, too."""
+_OF_LATER_VERSIONS = ("parts_read", "parts_plan", "without_rows_id", "without_rows_time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,10 @@ class StreamOffset:
     """This snapshot was the last one with rows."""
     seen_time: int | None = None
     """That snapshot was committed at this time, in milliseconds; another one is not of the same history."""
+    without_rows_id: int | None = None
+    """This later snapshot had no rows for the stream, and was the last one before `next_snapshot`."""
+    without_rows_time: int | None = None
+    """That snapshot was committed at this time, in milliseconds."""
 
     @classmethod
     def begin(cls, next_snapshot: int, full: int | None) -> StreamOffset:
@@ -65,19 +72,22 @@ class StreamOffset:
     def to_json(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         values = asdict(self)
+        if self.without_rows_id is not None:
+            return {"version": _WITHOUT_ROWS, **values}
+        older = {key: value for key, value in values.items() if key not in _OF_LATER_VERSIONS}
         if self.parts_read:
-            return {"version": _VERSION, **values}
-        older = {key: value for key, value in values.items() if key not in ("parts_read", "parts_plan")}
+            parts = {"parts_read": self.parts_read, "parts_plan": self.parts_plan}
+            return {"version": _WITH_PARTS, **older, **parts}
         return {"version": _WITHOUT_PARTS, **older}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> StreamOffset:
         """Check and read an offset. Raises UnsupportedError for a later version, InvalidInputError."""
         version = raw.get("version")
-        if version not in (_WITHOUT_PARTS, _VERSION):
+        if version not in (_WITHOUT_PARTS, _WITH_PARTS, _WITHOUT_ROWS):
             raise UnsupportedError(
-                f"an offset of a stream has version {version!r}, and this release knows {_WITHOUT_PARTS} and "
-                f"{_VERSION}; use the release that wrote the checkpoint, or a later one"
+                f"an offset of a stream has version {version!r}, and this release knows {_WITHOUT_PARTS} to "
+                f"{_WITHOUT_ROWS}; use the release that wrote the checkpoint, or a later one"
             )
         values = {key: value for key, value in raw.items() if key != "version"}
         texts = ("plan", "parts_plan")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.jobs import compact
 from lakecore.metadata.row_kind import RowKind
 from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
 from lakecore.read.source.micro_batch import MicroBatches
@@ -203,6 +204,42 @@ def test_another_history_is_an_error() -> None:
         opened(table).latest(end, UNLIMITED)
 
 
+def roll_back(table: Table, number: int, *later: int) -> None:
+    """The table goes back to a snapshot; then as many commits come as the stream takes for what it knows."""
+    snapshots = table._stores.snapshots
+    for lost in range(number + 1, (snapshots.latest_id() or 0) + 1):
+        table._stores.file_io.delete(table._stores.paths.snapshot(lost))
+    table._stores.clock.sleep(1)
+    for key in later:
+        put(table, [{"k": key, "v": "later"}])
+
+
+def test_another_history_after_a_compaction_is_an_error() -> None:
+    """The compaction has no changes, so that the snapshot with the last rows is of both histories."""
+    catalog = memory_catalog()
+    table = key_table(catalog, changelog_producer="input")
+    put(table, [{"k": 1, "v": "a"}], [{"k": 1, "v": "b"}])
+    _, start = drained(table, UNLIMITED)
+    compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog)
+    _, end = drained(table, UNLIMITED, start)
+    assert end is not None
+    assert (end.seen_id, end.next_snapshot) == (2, 4)
+    roll_back(table, 2, 7, 8)
+    for start in (end, through_json(end)):
+        with pytest.raises(NotFoundError, match="snapshot 3 is not the one that the stream has read"):
+            opened(table).latest(start, UNLIMITED)
+
+
+def test_another_history_before_the_first_changes_is_an_error() -> None:
+    table = keyed()
+    put(table, [{"k": 1, "v": "b"}])
+    batches = opened(table.with_options({"scan.mode": "latest"}))
+    assert batches.latest(None, UNLIMITED) is not None
+    roll_back(table, 1, 7, 8)
+    with pytest.raises(NotFoundError, match="snapshot 2 is not the one"):
+        batches.latest(None, UNLIMITED)
+
+
 def test_other_splits_or_columns_are_an_error() -> None:
     catalog = memory_catalog()
     table = append_table(catalog)
@@ -230,7 +267,7 @@ def test_other_splits_or_columns_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"version": 9}, UnsupportedError, "has version 9, and this release knows 1 and 2"),
+        ({"version": 9}, UnsupportedError, "has version 9, and this release knows 1 to 3"),
         ({"next_snapshot": "3"}, InvalidInputError, "wrong or missing fields"),
         ({"next_snapshot": None}, InvalidInputError, "wrong or missing fields"),
         ({"other": 3}, InvalidInputError, "wrong or missing fields"),

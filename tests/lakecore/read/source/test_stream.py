@@ -148,6 +148,26 @@ def test_what_is_gone_or_was_never_there(catalog: FilesystemCatalog) -> None:
         beyond.poll()
 
 
+@pytest.mark.parametrize("polls", [0, 1, 3], ids=["opened", "first-state", "changes"])
+def test_as_many_commits_after_a_rollback_as_were_lost(catalog: FilesystemCatalog, polls: int) -> None:
+    table = append_table(catalog, ("v INT",))
+    put(table, [{"v": 1}])
+    stream = table.stream(mode="latest") if polls == 0 else table.stream()
+    put(table, *([{"v": 2}], [{"v": 3}]) if polls else ())
+    for _ in range(polls):
+        assert stream.poll() is not None
+    position = stream.next_snapshot
+    for number in range(1, 4):
+        if table._stores.snapshots.find(number) is not None:
+            table._stores.file_io.delete(table._stores.paths.snapshot(number))
+    table._stores.clock.sleep(1)
+    put(table, [{"v": 7}], [{"v": 8}], [{"v": 9}], [{"v": 10}])
+    with pytest.raises(NotFoundError, match=r"is not the one that .* created again; start a new stream"):
+        stream.poll()
+    assert position is not None
+    assert table.stream(next_snapshot=position).poll() is not None, "a number tells nothing of the history"
+
+
 def test_consumers_keep_positions(catalog: FilesystemCatalog) -> None:
     table = append_table(catalog, ("v INT",))
     put(table, [{"v": 1}], [{"v": 2}])
