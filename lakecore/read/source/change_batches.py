@@ -23,7 +23,13 @@ from lakecore.read.source.change_pieces import (
 )
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.stream import Changes, Stream
-from lakecore.read.source.stream_checks import check_columns, check_history, last_snapshot_fields, other_parts
+from lakecore.read.source.stream_checks import (
+    check_columns,
+    check_history,
+    last_snapshot_fields,
+    other_parts,
+    without_rows_fields,
+)
 from lakecore.read.source.stream_offset import StreamOffset
 
 __all__ = ["ChangeBatches"]
@@ -72,8 +78,7 @@ class ChangeBatches:
             raise other_parts(self.table.name, start)
         reached, passed = stream.next_snapshot, stream.last_snapshot
         if changes is None and reached is not None and passed is not None and reached > end.next_snapshot:
-            fields = {"without_rows_id": passed.id, "without_rows_time": passed.time_millis}
-            end = replace(end, next_snapshot=reached, plan="", splits_read=0, **fields)
+            end = replace(end, next_snapshot=reached, plan="", splits_read=0, **without_rows_fields(passed))
         return end, self._group(pieces)
 
     def _parts_read(self, start: StreamOffset, snapshot: Snapshot) -> int:

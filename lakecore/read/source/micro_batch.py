@@ -22,7 +22,13 @@ from lakecore.read.source.change_pieces import Work, count_admitted, plan_digest
 from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.stream import Changes, Stream, open_stream
-from lakecore.read.source.stream_checks import check_columns, check_history, last_snapshot_fields, other_parts
+from lakecore.read.source.stream_checks import (
+    check_columns,
+    check_history,
+    last_snapshot_fields,
+    other_parts,
+    without_rows_fields,
+)
 from lakecore.read.source.stream_metrics import PlannedBatch, stream_metrics
 from lakecore.read.source.stream_offset import StreamOffset
 from lakecore.read.source.stream_view import StreamSelection
@@ -139,10 +145,7 @@ class MicroBatches:
                 return None
             full = None if start.full is None else start.full.id
             begun, before = StreamOffset.begin(start.next_snapshot, full), self._first.last_snapshot
-            if before is not None:
-                fields = {"without_rows_id": before.id, "without_rows_time": before.time_millis}
-                begun = replace(begun, **fields)
-            self._begun = begun
+            self._begun = begun if before is None else replace(begun, **without_rows_fields(before))
             self.acknowledge(self._begun)
         return self._begun
 

@@ -10,7 +10,14 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.stream_offset import StreamOffset
 
-__all__ = ["check_columns", "check_history", "check_same", "last_snapshot_fields", "other_parts"]
+__all__ = [
+    "check_columns",
+    "check_history",
+    "check_same",
+    "last_snapshot_fields",
+    "other_parts",
+    "without_rows_fields",
+]
 
 
 def last_snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
@@ -21,6 +28,11 @@ def last_snapshot_fields(snapshot: Snapshot) -> dict[str, Any]:
         "without_rows_id": None,
         "without_rows_time": None,
     }
+
+
+def without_rows_fields(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the fields of an offset that tell which snapshot came last, and had no rows."""
+    return {"without_rows_id": snapshot.id, "without_rows_time": snapshot.time_millis}
 
 
 def other_parts(table: str, offset: StreamOffset) -> InvalidInputError:
@@ -36,10 +48,9 @@ def other_parts(table: str, offset: StreamOffset) -> InvalidInputError:
 
 def check_history(table: Readable, offset: StreamOffset) -> None:
     """Raise NotFoundError if another snapshot has the id of the last one that the stream looked at."""
-    if offset.without_rows_id is not None:
-        number, time_millis = offset.without_rows_id, offset.without_rows_time
-    else:
-        number, time_millis = offset.seen_id, offset.seen_time
+    has_rows = offset.without_rows_id is None
+    number = offset.seen_id if has_rows else offset.without_rows_id
+    time_millis = offset.seen_time if has_rows else offset.without_rows_time
     if number is not None:
         check_same(table, number, time_millis, "start with a new checkpoint")
 
