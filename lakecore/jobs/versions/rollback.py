@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from lakecore.clock import Clock
+from lakecore.errors import CorruptDataError
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.versions import RollbackTo, RollbackToAsLatest
 from lakecore.jobs.runner.chore import (
@@ -22,6 +23,7 @@ from lakecore.jobs.versions.by_server import roll_back
 from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.rollback.apply import apply_rollback, choose, collect
 from lakecore.maintain.rollback.recommit import recommit
+from lakecore.maintain.target import Target
 
 __all__ = ["RollbackTo", "RollbackToAsLatest", "run"]
 
@@ -58,6 +60,7 @@ def _back(job: RollbackTo, chore: Chore) -> ChoreResult:
         names=tuple(root.name for root in planned.removed_roots if root.kind is RootKind.TAG),
         nothing_to_do=not planned.removed_roots,
         quarantined=chore.quarantine and bool(planned.removed_roots),
+        notes=_consumers_ahead(chore.target, state.snapshot.id),
     )
     versions = chore.target.stores.versions
     if versions is not None:
@@ -70,6 +73,21 @@ def _back(job: RollbackTo, chore: Chore) -> ChoreResult:
         )
         report = report.with_sweep_result(swept)
     return ChoreResult(report, after=lambda before: _back_at(chore, state, before))
+
+
+def _consumers_ahead(target: Target, number: int) -> tuple[str, ...]:
+    """Name the consumers that have read snapshots which the rollback removes."""
+    try:
+        consumers = target.consumers.list()
+    except CorruptDataError as err:
+        return (f"consumers were not compared with the state: {err}",)
+    return tuple(
+        f"consumer {one.id} waits for snapshot {one.next_snapshot}: it read rows that are lost, and would "
+        f"leave out the commits up to there; set the results of its reader back to snapshot {number}; run "
+        f"reset-consumer with --next-snapshot {number + 1}"
+        for one in consumers
+        if one.next_snapshot > number + 1
+    )
 
 
 def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
