@@ -19,6 +19,7 @@ from lakecore.row.partition_path import partition_path
 from lakecore.row.values import values_array
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
+from lakecore.types.datatypes import RowType
 
 __all__ = ["ReadContext"]
 
@@ -44,6 +45,10 @@ class ReadContext:
     """This is the partition, as a serialised row, whose values replace the partition columns of the files,
     which may lack them (tables adopted from Hive); None means as stored.
     """
+    parts: RowType = RowType(())
+    """These columns are read with the types that are given here, whose ROWs have some of their fields; other
+    columns are read whole.
+    """
 
     @cached_property
     def options(self) -> TableOptions:
@@ -60,11 +65,30 @@ class ReadContext:
         """Return whether files are key-value files."""
         return bool(self.schema.primary_keys)
 
+    @cached_property
+    def row_type(self) -> RowType:
+        """Return the columns with the types that are read."""
+        return self.with_read_types(self.schema.row_type)
+
+    def with_read_types(self, row_type: RowType) -> RowType:
+        """Return `row_type` with the types that are read of the columns in `parts`."""
+        if not self.parts.fields:
+            return row_type
+        types = {field.name: field.type for field in self.parts}
+        fields = (replace(field, type=types.get(field.name, field.type)) for field in row_type)
+        return replace(row_type, fields=tuple(fields))
+
+    def with_parts(self, parts: RowType) -> ReadContext:
+        """Return the context that reads these columns with these types; `RowType(())`: all of them whole."""
+        return self._with_options_of_this(replace(self, parts=parts))
+
     def in_partition(self, partition: bytes) -> ReadContext:
         """Return the context for files of one partition; a table without partitions stays as it is."""
         if not self.schema.partition_keys:
             return self
-        context = replace(self, partition=partition)
+        return self._with_options_of_this(replace(self, partition=partition))
+
+    def _with_options_of_this(self, context: ReadContext) -> ReadContext:
         context.__dict__.update({name: self.__dict__[name] for name in _SHARED if name in self.__dict__})
         return context
 

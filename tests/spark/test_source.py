@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -151,6 +152,62 @@ def test_columns_and_limits(session: SparkSession, table: lakecore.Table) -> Non
         reader.schema("k BIGINT").load("d.t").collect()
     with pytest.raises(AnalysisException, match="'z' of the given schema is not in the table"):
         reader.schema("z INT").load("d.t").collect()
+
+
+def test_fields_of_rows(session: SparkSession, tmp_path: Path) -> None:
+    """Fields that options or a schema name, in batch, by Spark's reader of Parquet, and in a stream."""
+    catalog = lakecore.load_catalog(tmp_path / "lake", create_warehouse=True, **{"local.fsync": "false"})
+    rows = [
+        {"k": 1, "s": {"a": 1, "t": {"x": "one", "y": 10}, "l": [1]}},
+        {"k": 2, "s": {"a": None, "t": None, "l": None}},
+        {"k": 3, "s": None},
+    ]
+    nested = catalog.create_table(
+        "d.t", {"columns": ["k INT", "s ROW<a INT, t ROW<x STRING, y BIGINT>, l ARRAY<INT>>"]}
+    )
+    nested.append(pa.Table.from_pylist(rows, nested.scan().schema))
+
+    def told(frame: DataFrame) -> list[dict[str, Any]]:
+        return sorted((row.asDict(recursive=True) for row in frame.collect()), key=lambda row: row["k"])
+
+    expected = [{"k": 1, "s": {"t": {"y": 10}}}, {"k": 2, "s": {"t": None}}, {"k": 3, "s": None}]
+    chosen = load(session, nested, columns="k,s.t.y")
+    assert chosen.schema.simpleString() == "struct<k:int,s:struct<t:struct<y:bigint>>>"
+    assert told(chosen) == expected
+    assert told(chosen.where("s.t.y = 10")) == expected[:1]
+    reader = session.read.format("lakecore").option("warehouse", warehouse_of(nested))
+    turned = reader.schema("s STRUCT<l: ARRAY<INT>, a: INT>, k INT").load("d.t")
+    assert told(turned) == [
+        {"k": 1, "s": {"l": [1], "a": 1}},
+        {"k": 2, "s": {"l": None, "a": None}},
+        {"k": 3, "s": None},
+    ]
+    assert turned.select("s.*").columns == ["l", "a"]
+    for reader_name in ("spark", "lakecore"):
+        frame = nested.scan(columns=["k", "s.t.y"]).to_spark(session, reader=reader_name)
+        assert frame.schema == chosen.schema
+        assert told(frame) == expected
+    with pytest.raises(
+        AnalysisException, match=r"'s\.z' of the given schema is not in the table; column s has"
+    ):
+        reader.schema("s STRUCT<z: INT>").load("d.t").collect()
+    with pytest.raises(
+        AnalysisException, match=r"'s\.a' is bigint in the given schema, but int in the table"
+    ):
+        reader.schema("s STRUCT<a: BIGINT>").load("d.t").collect()
+    stream = session.readStream.format("lakecore").option("warehouse", warehouse_of(nested))
+    for number, frame in enumerate(
+        (stream.option("columns", "k,s.t.y").load("d.t"), stream.schema(chosen.schema).load("d.t"))
+    ):
+        query = (
+            frame.writeStream.format("memory")
+            .queryName(f"parts{number}")
+            .option("checkpointLocation", str(tmp_path / f"c{number}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert told(session.table(f"parts{number}")) == expected
 
 
 def test_partitions_follow_splits_and_options(session: SparkSession, table: lakecore.Table) -> None:

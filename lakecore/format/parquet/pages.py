@@ -24,6 +24,8 @@ from lakecore.format.parquet.page_file import PageFile, page_file
 from lakecore.format.parquet.page_index import ColumnPages, RowGroupPages, page_bounds, read_row_groups
 from lakecore.format.parquet.reader import (
     BUFFER_SIZE,
+    is_below,
+    leaf_paths,
     open_parquet,
     read_batches,
     with_timestamps,
@@ -31,6 +33,7 @@ from lakecore.format.parquet.reader import (
 from lakecore.format.parquet.thrift_compact import Struct, decode_struct
 from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.fs.file_io import FileIO
+from lakecore.types.datatypes import DataType
 
 __all__ = ["FilePages", "KeyPage"]
 
@@ -65,7 +68,9 @@ class FilePages:
         self._stored: pa.Schema = file.schema_arrow
         self._maps = ShreddedMaps.of(self._stored, file.metadata.metadata, path)
         self.schema: pa.Schema = self._maps.schema
-        self._leaves = _leaf_ranges(self._stored)
+        self._leaves: dict[str, Sequence[int]] = {**_leaf_ranges(self._stored)}
+        self._paths = [file.schema.column(i).path for i in range(len(file.schema))]
+        self._selected: dict[str, tuple[str, ...]] = {}
         self._int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
         self._coded = dictionary_string_columns(file.metadata)
 
@@ -108,6 +113,16 @@ class FilePages:
                     return None
                 out.extend(pages)
         return tuple(out)
+
+    def select_fields(self, column: str, data_type: DataType) -> bool:
+        """Select the fields of a column that are read; see `ParquetReader.select_fields`."""
+        paths = leaf_paths(column, data_type)
+        below = {path: [i for i in self._leaves[column] if is_below(self._paths[i], path)] for path in paths}
+        if not paths or not all(below.values()) or any("." in name for name in self._stored.names):
+            return False
+        self._selected[column] = paths
+        self._leaves[column] = sorted({i for leaves_below in below.values() for i in leaves_below})
+        return True
 
     def batches(
         self, columns: Sequence[str], start: int, stop: int, batch_size: int, buffer_size: int = BUFFER_SIZE
@@ -160,7 +175,7 @@ class FilePages:
         highs: list[tuple[Any, ...]] = []
         for name in columns:
             field = self.schema.field(name)
-            leaf = group.columns[self._leaves[name].start]
+            leaf = group.columns[self._leaves[name][0]]
             bounds = None if pa.types.is_nested(field.type) else page_bounds(self._source, leaf, field.type)
             if first is None:
                 if bounds is None:
@@ -214,7 +229,10 @@ class FilePages:
                 stream.give_back(part.slice(count))
             arrays = [column for part in parts for column in part.slice(0, count).columns]
             by_name = dict(zip(order, arrays, strict=True))
-            yield pa.RecordBatch.from_arrays([by_name[name] for name in schema.names], schema=schema)
+            fields = [field.with_type(by_name[field.name].type) for field in schema]
+            yield pa.RecordBatch.from_arrays(
+                [by_name[name] for name in schema.names], schema=pa.schema(fields)
+            )
             rows_left -= count
 
     def _span(self, group: RowGroupPages, name: str, rows: tuple[int, int]) -> tuple[int, int]:
@@ -243,7 +261,7 @@ class FilePages:
         pages, footer = page_file(self._meta, group, span, leaf_numbers, self._read)
         coded = set(self._coded).intersection(names) if batch_size >= LEAST_ROWS and not self._int96 else ()
         file = open_parquet(pages, as_bytes(footer) if self._int96 else None, buffer_size, tuple(coded))
-        for batch in read_batches(file, names, batch_size):
+        for batch in read_batches(file, names, batch_size, selected=self._selected):
             yield with_timestamps(batch, self._stored) if self._int96 else batch
 
     def _read(self, offset: int, size: int) -> bytes:

@@ -4,7 +4,9 @@ groups in memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +22,17 @@ from lakecore.format.parquet.dictionary_strings import (
 from lakecore.format.parquet.footer_bytes import read_footer
 from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.fs.file_io import FileIO
+from lakecore.types.datatypes import DataType, RowType
 
-__all__ = ["BUFFER_SIZE", "ParquetReader", "open_parquet", "read_batches", "with_timestamps"]
+__all__ = [
+    "BUFFER_SIZE",
+    "ParquetReader",
+    "is_below",
+    "leaf_paths",
+    "open_parquet",
+    "read_batches",
+    "with_timestamps",
+]
 
 BUFFER_SIZE = 1 << 20
 _MIN_VALUE_BYTES = 8
@@ -43,6 +54,7 @@ class ParquetReader:
             )
             self._maps = ShreddedMaps.of(self.file.schema_arrow, self.file.metadata.metadata, path)
             self.schema: pa.Schema = self._maps.schema
+        self._selected: dict[str, tuple[str, ...]] = {}
 
     @property
     def num_rows(self) -> int:
@@ -65,7 +77,8 @@ class ParquetReader:
             encoded = sum(group.total_byte_size for group in groups)
         else:
             paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-            leaves = [i for i, path in enumerate(paths) if path in columns or path.split(".")[0] in columns]
+            selected = [path for name in columns for path in self._selected.get(name, (name,))]
+            leaves = [i for i, path in enumerate(paths) if any(is_below(path, one) for one in selected)]
             encoded = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
         return int(encoded // max(metadata.num_rows, 1)) + _MIN_VALUE_BYTES * len(leaves)
 
@@ -73,6 +86,17 @@ class ParquetReader:
     def metadata(self) -> Any:
         """Return the footer (pyarrow FileMetaData)."""
         return self.file.metadata
+
+    def select_fields(self, column: str, data_type: DataType) -> bool:
+        """Select the fields of a column that are read: those that `data_type` has. Return False where the
+        file lacks one of them, so that the column is read whole.
+        """
+        paths = leaf_paths(column, data_type)
+        stored = [self.file.schema.column(i).path for i in range(len(self.file.schema))]
+        if not paths or any(all(not is_below(leaf, path) for leaf in stored) for path in paths):
+            return False
+        self._selected[column] = paths
+        return True
 
     def batches(
         self,
@@ -90,11 +114,11 @@ class ParquetReader:
     ) -> Iterator[pa.RecordBatch]:
         if not self._int96:
             file = self._open_with_codes(columns) if batch_size >= LEAST_ROWS else self.file
-            yield from read_batches(file, columns, batch_size, row_groups)
+            yield from read_batches(file, columns, batch_size, row_groups, self._selected)
             return
         metadata = parquet_int96.as_bytes(read_footer(self._source))
         raw = open_parquet(self._source, metadata, self._buffer_size)
-        for batch in read_batches(raw, columns, batch_size, row_groups):
+        for batch in read_batches(raw, columns, batch_size, row_groups, self._selected):
             yield with_timestamps(batch, self.file.schema_arrow)
 
     def _open_with_codes(self, columns: Sequence[str] | None) -> Any:
@@ -148,18 +172,38 @@ def open_parquet(
         return pq.ParquetFile(source, metadata=groups, **options)
 
 
+def leaf_paths(name: str, data_type: DataType) -> tuple[str, ...]:
+    """Return the dotted paths of all values of a column or field of that type, down to what is no ROW."""
+    if not isinstance(data_type, RowType):
+        return (name,)
+    paths = (leaf_paths(f"{name}.{field.name}", field.type) for field in data_type)
+    return tuple(chain.from_iterable(paths))
+
+
+def is_below(leaf: str, path: str) -> bool:
+    """Return whether a leaf column is at a dotted path or below it."""
+    return leaf == path or leaf.startswith(f"{path}.")
+
+
 def read_batches(
-    file: Any, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None = None
+    file: Any,
+    columns: Sequence[str] | None,
+    batch_size: int,
+    row_groups: Sequence[int] | None = None,
+    selected: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of an open ParquetFile with exactly `columns`, in that order."""
+    """Yield batches of an open ParquetFile with exactly `columns`, in that order. Of the columns in
+    `selected` only the leaves below these dotted paths are read.
+    """
     groups = None if row_groups is None else list(row_groups)
     names = None if columns is None else list(columns)
     if groups == []:
         return
     # pyarrow selects by dotted leaf path: a name with a dot of its own is selected after reading
-    dotted = any("." in name for name in file.schema_arrow.names)
+    dotted = names is None or any("." in name for name in file.schema_arrow.names)
+    paths = [] if dotted else [path for name in names or () for path in selected.get(name, (name,))]
     stream = file.iter_batches(
-        batch_size=batch_size, row_groups=groups, columns=None if dotted else names, use_threads=False
+        batch_size=batch_size, row_groups=groups, columns=None if dotted else paths, use_threads=False
     )
     for batch in stream:
         batch = decode_dictionaries(batch)

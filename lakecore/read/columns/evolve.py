@@ -6,6 +6,8 @@ Spec: a field whose id the file's schema does not have is null, also when anothe
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +18,7 @@ from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import (
     ArrayType,
     AtomicType,
+    DataField,
     DataType,
     MapType,
     MultisetType,
@@ -24,7 +27,7 @@ from lakecore.types.datatypes import (
     with_nullable,
 )
 
-__all__ = ["evolve", "same_values"]
+__all__ = ["cut_columns", "evolve", "needed_part", "same_values"]
 
 
 def same_values(old: DataType, new: DataType) -> bool:
@@ -32,6 +35,33 @@ def same_values(old: DataType, new: DataType) -> bool:
     ignored.
     """
     return old is new or with_nullable(old, True) == with_nullable(new, True)
+
+
+def needed_part(old: DataType, new: DataType) -> DataType:
+    """Return the part of a stored type that a column of type `new` is made of: the fields of its ROWs whose
+    ids `new` has.
+
+    A ROW keeps at least one value, also where `new` has none of its fields: it tells which rows are null.
+    """
+    if not isinstance(old, RowType) or not isinstance(new, RowType):
+        return old
+    types = {field.id: field.type for field in new.fields}
+    fields = tuple(
+        replace(field, type=needed_part(field.type, types[field.id]))
+        for field in old.fields
+        if field.id in types
+    )
+    return replace(old, fields=fields or tuple(map(_one_value, _narrowest(old.fields))))
+
+
+def _narrowest(fields: tuple[DataField, ...]) -> tuple[DataField, ...]:
+    """Return one of the fields, of an atomic type if there is such a one; none of none."""
+    return tuple(sorted(fields, key=lambda field: not isinstance(field.type, AtomicType))[:1])
+
+
+def _one_value(field: DataField) -> DataField:
+    nothing = RowType(())
+    return replace(field, type=needed_part(field.type, nothing))
 
 
 def evolve(array: pa.Array, old: DataType, new: DataType) -> pa.Array:
@@ -57,6 +87,16 @@ def evolve(array: pa.Array, old: DataType, new: DataType) -> pa.Array:
         case AtomicType(), AtomicType():
             return cast_atomic(array, old, new)
     raise UnsupportedError(f"a column changed from {old} to {new}; this release has no rule to convert it")
+
+
+def cut_columns(batch: pa.RecordBatch, whole: RowType, parts: RowType) -> pa.RecordBatch:
+    """Return the batch with the columns of `parts` that it has converted from their types in `whole`."""
+    for field in parts:
+        at = batch.schema.get_field_index(field.name)
+        if at >= 0:
+            array = evolve(batch.column(at), whole.field(field.name).type, field.type)
+            batch = batch.set_column(at, batch.schema.field(at).with_type(array.type), array)
+    return batch
 
 
 def _map(array: pa.Array, parts: tuple[pa.Array, pa.Array], target: pa.DataType) -> pa.Array:

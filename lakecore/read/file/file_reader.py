@@ -16,13 +16,15 @@ from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import BUFFER_SIZE, DataFileReader, file_format, open_reader
 from lakecore.format.parquet.int96 import has_nanos
+from lakecore.format.parquet.pages import FilePages
+from lakecore.format.parquet.reader import ParquetReader
 from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot_order import snapshot_number
 from lakecore.predicate.tree import Predicate, columns_of
-from lakecore.read.columns.evolve import evolve, same_values
+from lakecore.read.columns.evolve import evolve, needed_part, same_values
 from lakecore.read.context import ReadContext
 from lakecore.read.file.deletions import live_rows
 from lakecore.read.file.file_index import IndexMatch, IndexSearch
@@ -43,6 +45,7 @@ __all__ = [
     "read_columns",
     "read_file",
     "read_type",
+    "select_stored_fields",
 ]
 
 Conversion = Callable[[pa.Array], pa.Array]
@@ -88,7 +91,7 @@ def read_type(ctx: ReadContext) -> RowType:
     """Return all columns that `read_file` can read, with the system columns of key-value files and tracked
     rows.
     """
-    return _with_system_columns(ctx.schema, ctx)
+    return ctx.with_read_types(_with_system_columns(ctx.schema, ctx))
 
 
 def _with_system_columns(schema: TableSchema, ctx: ReadContext) -> RowType:
@@ -119,7 +122,7 @@ def read_file(
         return
     reader = open_data_file(ctx, path, file, sizes.buffer_size)
     try:
-        plan = read_columns(ctx, file, reader.schema, path, columns)
+        plan = select_stored_fields(read_columns(ctx, file, reader.schema, path, columns), reader)
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
         batch_size = min(sizes.batch_rows, batch_rows(reader.row_bytes(plan.stored)))
         selection = select_rows(group_sizes(reader), groups, live)
@@ -202,6 +205,24 @@ def read_columns(
     schema_of = arrow_schema(row_type)
     plan = FileColumns(tuple(names), tuple(sources), tuple(fields), row_type, schema_of, constants)
     return replace(plan, plain=file_format(path) != "orc" and _is_plain(plan, stored))
+
+
+def select_stored_fields(plan: FileColumns, reader: DataFileReader | FilePages) -> FileColumns:
+    """Let a reader of a parquet file leave out the fields of ROWs that the requested columns do not have, and
+    return the plan for what it reads. Readers of other formats read ROWs whole.
+    """
+    if not isinstance(reader, ParquetReader | FilePages):
+        return plan
+    fields = list(plan.fields)
+    for at, (source, field, target) in enumerate(
+        zip(plan.sources, plan.fields, plan.row_type.fields, strict=True)
+    ):
+        if source is None or field is None or plan.sources.count(source) > 1:
+            continue
+        part = needed_part(field.type, target.type)
+        if part != field.type and reader.select_fields(plan.stored[source], part):
+            fields[at] = replace(field, type=part)
+    return replace(plan, fields=tuple(fields))
 
 
 def _constants(ctx: ReadContext, file: DataFile, row_type: RowType) -> Mapping[str, pa.Array]:

@@ -21,7 +21,14 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.columns.evolve import same_values
 from lakecore.read.context import ReadContext
 from lakecore.read.file.deletions import live_rows
-from lakecore.read.file.file_reader import FileRows, convert, expired_file_error, read_columns, read_file
+from lakecore.read.file.file_reader import (
+    FileRows,
+    convert,
+    expired_file_error,
+    read_columns,
+    read_file,
+    select_stored_fields,
+)
 from lakecore.read.file.selection import Selection
 from lakecore.read.file.sizes import DEFAULT_SIZES, ReadSizes
 from lakecore.row.values import array_values
@@ -124,7 +131,7 @@ def read_range(
             stream = read_file(ctx, bucket_dir, file, columns, FileRows(deletions=rows.deletions), sizes)
         else:
             path = ctx.paths.data_file(bucket_dir, file)
-            plan = read_columns(ctx, file, pages.schema, path, columns)
+            plan = select_stored_fields(read_columns(ctx, file, pages.schema, path, columns), pages)
             span = _rows(pages_of_key, rows.bounds, ctx.schema.key_type)
             stored = pages.batches(plan.stored, *span, sizes.batch_rows, sizes.buffer_size)
             live = live_rows(rows.deletions, file.row_count, path)

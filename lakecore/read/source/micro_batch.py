@@ -60,7 +60,7 @@ class MicroBatches:
         self._last_batch_ms = self._idle_until_ms = 0
         self._batch = PlannedBatch()
         whole = selection.view.needs_whole_buckets
-        self._changes = ChangeBatches(table, selection.columns, self._stream_at, whole)
+        self._changes = ChangeBatches(table, selection.columns.names, self._stream_at, whole)
         self._opened = self._first
         self._aligned = None if group is None else self._aligned_stream(group)
         self._planned_state: _FirstState | None = None
@@ -172,7 +172,7 @@ class MicroBatches:
         """
         snapshot = self._table._stores.snapshots.load(snapshot_id)
         if self._planned_state is None or self._planned_state.changes.snapshot != snapshot:
-            check_columns(self._table, self._selection.columns, snapshot)
+            check_columns(self._table, self._selection.columns.names, snapshot)
             start = StreamStart(next_snapshot, snapshot, self._startup.created_ms)
             changes = self._stream_at(start).poll()
             assert changes is not None

@@ -23,6 +23,8 @@ from lakecore.predicate.tree import Predicate, columns_of, conjunction
 from lakecore.prefetch import round_robin
 from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
+from lakecore.read.source.row_parts.part_rows import with_parts
+from lakecore.read.source.row_parts.selection import choose_columns
 from lakecore.read.source.scan_facts import Span, certain_counts, exact_splits, partition_predicate
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
@@ -84,8 +86,11 @@ class Scan:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """Check the selection. Raises InvalidInputError for an unknown column, a malformed `where` or a
-        wrong limit.
+        """Check the selection. `a.b` in `columns` is the field `b` of a ROW: the column `a` then has only the
+        fields that are named, in the order of the table, and a row that is null stays null.
+
+        Raises InvalidInputError for an unknown column, a malformed `where` or a wrong limit, UnsupportedError
+        for fields of rows in an ARRAY, MAP or MULTISET.
         """
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise InvalidInputError(f"limit {limit!r}: it must be a whole number that is not negative")
@@ -93,7 +98,8 @@ class Scan:
             raise InvalidInputError(f'filter {where!r}: write a condition as text, such as "id > 5"')
         predicate = parse_where(where, source.row_type) if isinstance(where, str) else where
         condition = where if isinstance(where, str) else ""
-        return cls(source, predicate, checked_columns(columns, source.row_type), limit, condition)
+        chosen = choose_columns(columns, source.row_type)
+        return cls(with_parts(source, chosen), predicate, chosen.names, limit, condition)
 
     def __repr__(self) -> str:
         """Return what is read on one line; reads nothing."""
@@ -332,7 +338,9 @@ def _plans(source: RowSource, where: Predicate | None, most: int) -> Iterator[Se
 
 
 def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[str, ...]:
-    """Return the names to read, all for None. Raises InvalidInputError naming an unknown one."""
+    """Return the names to read, all for None, for readers that read ROWs whole. Raises InvalidInputError
+    naming an unknown one.
+    """
     names = row_type.names
     if columns is None:
         return names
@@ -341,7 +349,7 @@ def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[s
     for name in columns:
         if name not in names:
             whole = name.partition(".")[0]
-            hint = f": fields of a ROW are not read alone; read {whole}" if whole in names else ""
+            hint = f": fields of a ROW are not read alone here; read {whole}" if whole in names else ""
             raise InvalidInputError(
                 f"column {name!r} is not in the table{hint}; the table has the columns {', '.join(names)}"
             )

@@ -24,8 +24,8 @@ __all__ = ["SnapshotRows"]
 
 @dataclass(frozen=True)
 class SnapshotRows:
-    """These are merged rows of `snapshot` with the columns of `context.schema`; there are no rows where
-    there is no snapshot.
+    """These are merged rows of `snapshot` with the columns of the context; there are no rows where there is
+    no snapshot.
     """
 
     scanner: Scanner
@@ -47,7 +47,7 @@ class SnapshotRows:
 
     @property
     def row_type(self) -> RowType:
-        return self.context.schema.row_type
+        return self.context.row_type
 
     def plan(self, where: Predicate | None) -> SplitPlan:
         """Return the splits to read. For the errors see `Scanner.plan`."""

@@ -15,7 +15,9 @@ from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.readable import Readable
-from lakecore.read.source.scan import RowSource, Scan, checked_columns
+from lakecore.read.source.row_parts.part_rows import with_parts
+from lakecore.read.source.row_parts.selection import choose_columns
+from lakecore.read.source.scan import RowSource, Scan
 from lakecore.scan.support import check_rows_streamable
 from lakecore.types.datatypes import RowType
 
@@ -67,19 +69,23 @@ class StreamSelection:
 
     view: StreamView
     where: Predicate | None
-    columns: tuple[str, ...]
+    columns: RowType
+    """These are the columns of the stream; its ROWs may have fewer fields than those of the view."""
 
     @classmethod
     def of(
         cls, view: StreamView, where: str | Predicate | None = None, columns: Sequence[str] | None = None
     ) -> StreamSelection:
-        """Check the selection. Raises InvalidInputError for an unknown column or a malformed `where`."""
+        """Check the selection. Raises InvalidInputError for an unknown column or a malformed `where`; for
+        fields of ROWs see `Scan.of`.
+        """
         predicate = parse_where(where, view.row_type) if isinstance(where, str) else where
-        return cls(view, predicate, checked_columns(columns, view.row_type))
+        return cls(view, predicate, choose_columns(columns, view.row_type))
 
     def scan(self, source: RowSource, *, full: bool) -> Scan:
         """Return the scan of a part of the stream, see `StreamView.of`."""
-        return Scan(self.view.of(source, full=full), self.where, self.columns, None)
+        rows = with_parts(self.view.of(source, full=full), self.columns)
+        return Scan(rows, self.where, self.columns.names, None)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from lakecore.metadata.options import SequenceOrder
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, is_retract
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
+from lakecore.read.columns.evolve import cut_columns
 from lakecore.read.context import ReadContext
 from lakecore.read.file.file_index import IndexMatch, IndexSearch
 from lakecore.read.file.file_reader import FileRows, read_file
@@ -35,6 +36,7 @@ from lakecore.read.split.joined_rows import JoinedRows, read_joined
 from lakecore.read.split.key_cuts import ranges, sample_cuts
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
+from lakecore.types.datatypes import RowType
 
 __all__ = ["EVERYTHING", "ReadRequest", "indexed_split", "read_section", "read_split", "split_shares"]
 
@@ -157,6 +159,9 @@ class _Reader:
         self._predicate = predicate
         self._retracts = request.retracts
         self._index_matches: Mapping[str, IndexMatch] = {}
+        self._cut = RowType(())
+        if ctx.parts.fields and self._folds_parts(split):
+            self._cut, self._ctx = ctx.parts, self._ctx.with_parts(RowType(()))
 
     @property
     def key_predicate(self) -> Predicate | None:
@@ -168,6 +173,14 @@ class _Reader:
         options = self._ctx.options
         apart = options.pk_clustering_override or options.data_evolution
         return self._ctx.keyed and not split.raw_convertible and not apart
+
+    def _folds_parts(self, split: Split) -> bool:
+        """Return whether columns of which parts are requested must be read whole first: a merge engine or the
+        predicate may look at all of their values.
+        """
+        looked_at = columns_of(self._predicate) if self._predicate is not None else frozenset()
+        engine = self._ctx.engine if self.merges(split) else None
+        return engine is not None or not looked_at.isdisjoint(self._ctx.parts.names)
 
     def may_match(self, split: Split) -> bool:
         """Evaluate the indexes of files that are read alone; False when they leave no row."""
@@ -188,6 +201,7 @@ class _Reader:
             filtered = batch if predicate is None else batch.filter(mask(predicate, batch))
             if not filtered.num_rows:
                 continue
+            filtered = cut_columns(filtered, self._ctx.schema.row_type, self._cut)
             if self._stored_kinds:
                 yield filtered.select([*names, KIND_NAME])
             else:

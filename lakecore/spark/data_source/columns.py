@@ -4,6 +4,7 @@ Spark, which does not convert.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,11 @@ import pyarrow.compute as pc
 
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.read.source.row_parts.selection import check_ids
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import spark_schema
 from lakecore.spark.versions import arrow_schema_of
-from lakecore.types.datatypes import RowType
+from lakecore.types.datatypes import DataField, RowType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -23,26 +25,44 @@ if TYPE_CHECKING:
 __all__ = ["ColumnsForSpark", "projected_columns"]
 
 
-def projected_columns(schema: StructType, row_type: RowType, nanoseconds: Nanoseconds) -> tuple[str, ...]:
-    """Return the columns of a schema that the user gave, or that an earlier look at the table found.
+def projected_columns(schema: StructType, row_type: RowType, nanoseconds: Nanoseconds) -> RowType:
+    """Return the columns of a schema that the user gave, or that an earlier look at the table found. A struct
+    of it may have some fields of a ROW, in any order.
 
-    Raises InvalidInputError for a column that the table does not have with this type.
+    Raises InvalidInputError for a column or field that the table does not have with this type,
+    UnsupportedError for fields that cannot be read alone.
     """
+    return RowType(_chosen_fields(schema, row_type, nanoseconds, ""), row_type.nullable)
+
+
+def _chosen_fields(
+    schema: StructType, row_type: RowType, nanoseconds: Nanoseconds, above: str
+) -> tuple[DataField, ...]:
     have = {field.name: field for field in spark_schema(row_type, nanoseconds).fields}
+    chosen = []
     for field in schema.fields:
-        kind = have.get(field.name)
+        name, kind = f"{above}{field.name}", have.get(field.name)
         if kind is None:
+            place = f"column {above[:-1]} has the fields" if above else "the table has the columns"
             raise InvalidInputError(
-                f"column {field.name!r} of the given schema is not in the table; the table has the columns "
-                f"{', '.join(have)}"
+                f"column {name!r} of the given schema is not in the table; {place} {', '.join(have)}"
             )
-        if _nullable(field.dataType) != _nullable(kind.dataType):
+        ours = row_type.field(field.name)
+        if _nullable(field.dataType) == _nullable(kind.dataType):
+            chosen.append(ours)
+        elif (
+            isinstance(ours.type, RowType) and field.dataType.typeName() == "struct" and field.dataType.fields
+        ):
+            check_ids(ours.type, name)
+            inner = _chosen_fields(field.dataType, ours.type, nanoseconds, f"{name}.")
+            chosen.append(replace(ours, type=replace(ours.type, fields=inner)))
+        else:
             raise InvalidInputError(
-                f"column {field.name!r} is {field.dataType.simpleString()} in the given schema, but "
+                f"column {name!r} is {field.dataType.simpleString()} in the given schema, but "
                 f"{kind.dataType.simpleString()} in the table; leave the schema out and cast the column, or "
                 "load the table again if it was altered"
             )
-    return tuple(field.name for field in schema.fields)
+    return tuple(chosen)
 
 
 def _nullable(kind: Any) -> Any:

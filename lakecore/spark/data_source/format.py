@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -19,7 +20,9 @@ from lakecore.metadata.option_rules.reading_options import check_micro_batch_opt
 from lakecore.read.source.alignment.rule import GROUP, AlignmentRule
 from lakecore.read.source.batch_limits import UNLIMITED
 from lakecore.read.source.readable import Readable
-from lakecore.read.source.scan import Scan, checked_columns
+from lakecore.read.source.row_parts.part_rows import with_parts
+from lakecore.read.source.row_parts.selection import choose_columns
+from lakecore.read.source.scan import Scan
 from lakecore.read.source.stream_view import StreamSelection, StreamView, TableRows
 from lakecore.spark.data_source.columns import ColumnsForSpark, projected_columns
 from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
@@ -74,9 +77,9 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
             )
         scan = open_scan(request)
         columns = projected_columns(schema, scan.row_type, request.nanoseconds)
-        if not columns:
+        if not columns.fields:
             raise InvalidInputError("the given schema has no columns; name at least one column")
-        chosen = Scan(scan.source, scan.where, columns, scan.limit)
+        chosen = Scan(with_parts(scan.source, columns), scan.where, columns.names, scan.limit)
         kind = _reader_class(request.push_filters)
         return kind(chosen, ColumnsForSpark(schema, request.nanoseconds), request.parallelism)
 
@@ -91,11 +94,11 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         table, view = _stream_source(request)
         fields = [field for field in schema.fields if not (request.kinds and field.name == KIND_COLUMN)]
         columns = projected_columns(type(schema)(fields), view.row_type, request.nanoseconds)
-        if not columns:
+        if not columns.fields:
             raise InvalidInputError("the given schema has no columns; name at least one column")
         read = StreamRead(
             table=table,
-            selection=StreamSelection.of(view, request.where, columns),
+            selection=replace(StreamSelection.of(view, request.where), columns=columns),
             consumer=None,
             limits=request.limits,
             alignment=_alignment(table),
@@ -207,7 +210,7 @@ def _row_type(request: SourceRequest) -> RowType:
         if not request.is_stream:
             raise
         row_type = _stream_source(request)[1].row_type
-        return row_type.select(checked_columns(request.columns, row_type))
+        return choose_columns(request.columns, row_type)
 
 
 def load_place(place: TablePlace, options: Mapping[str, str]) -> Table:

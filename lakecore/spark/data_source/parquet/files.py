@@ -76,9 +76,10 @@ def parquet_files(scan: Scan, parts: Sequence[Any], *, alone: bool = False) -> F
     context = rows.context
     where = _where_of_rows(scan.where, context, alone=alone)
     row_type = _read_columns(scan, context, where)
-    _check_table(row_type, context)
+    stored = context.schema.row_type.select(row_type.names)  # of ROWs with the fields that are not read
+    _check_table(stored, context)
     _check_count(context, parts)
-    paths, others, reason = _divide(context, parts, certain_counts(rows, parts), row_type, alone=alone)
+    paths, others, reason = _divide(context, parts, certain_counts(rows, parts), stored, alone=alone)
     if not paths:
         raise UnsupportedError(reason or "no split has rows")
     return FilePlan(paths=paths, row_type=row_type, where=where, others=others, reason=reason)

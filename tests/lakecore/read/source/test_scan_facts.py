@@ -108,13 +108,3 @@ def test_what_a_plan_leaves_out() -> None:
     assert listing.count() == 6
     with pytest.raises(UnsupportedError, match="is not read by partitions"):
         listing.in_partitions([])
-
-
-def test_parts_of_rows_are_refused() -> None:
-    table = append_table(memory_catalog(), ("v INT", "s ROW<a INT, b STRING>"))
-    with pytest.raises(
-        InvalidInputError, match=r"column 's\.a' .* fields of a ROW are not read alone; read s;"
-    ):
-        table.scan(columns=["v", "s.a"])
-    with pytest.raises(InvalidInputError, match=r"cannot read '\.a = 1': .* not on a field of a ROW"):
-        table.scan(where="s.a = 1")
