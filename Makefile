@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -95,7 +95,10 @@ airflow-versions: setup-tests ## the tests of operators and DAGs with Airflow 3.
 	$(VENV) -m tests.airflow_versions
 
 airflow-celery: setup-tests ## all DAGs on CeleryExecutor, PostgreSQL and Redis, with workers that are killed: ONLY=kill (Debian's postgresql, redis-server)
-	$(VENV) -m tests.airflow_celery $(if $(ONLY),--only "$(ONLY)")
+	$(VENV) -m tests.airflow_executors --executor CeleryExecutor $(if $(ONLY),--only "$(ONLY)")
+
+airflow-local: setup-tests ## all DAGs on LocalExecutor, PostgreSQL and a cluster of Spark, in processes that are killed: ONLY=kill (Debian's postgresql)
+	$(VENV) -m tests.airflow_executors --executor LocalExecutor $(if $(ONLY),--only "$(ONLY)")
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(VENV) -m tools.demo

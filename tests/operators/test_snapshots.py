@@ -40,13 +40,18 @@ def _sensor(**arguments: object) -> NewSnapshotSensor:
         return NewSnapshotSensor(**({"task_id": "wait", "table": TABLE, "deferrable": True} | arguments))
 
 
-def test_the_first_run_takes_all_there_is_and_the_next_waits_for_more(table: GoldenTable) -> None:
+def test_the_first_run_takes_all_there_is_and_the_next_waits_for_more(
+    table: GoldenTable, capsys: pytest.CaptureFixture[str]
+) -> None:
     sensor = _sensor()
     assert sensor.execute(context()) == _range(1, 8, 8)
     assert sensor.execute(context()) == _range(1, 8, 8), "a retry of the run gets the same"
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context(run_id="run2"))
     assert deferred.value.trigger.request["after"] == 8
+    log = "".join(capsys.readouterr())
+    assert f"nothing in {TABLE} yet: the triggerer checks again every" in log
+    assert "'after': 8" in log
 
 
 def test_a_given_snapshot_wins(table: GoldenTable) -> None:

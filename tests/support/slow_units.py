@@ -10,24 +10,23 @@ from lakecore.executor import Executor
 
 __all__ = ["SlowExecutor"]
 
-_SECONDS = 120
-
 
 class SlowExecutor:
     """`inner`, but every unit sleeps between writing its files and returning them."""
 
-    def __init__(self, inner: Executor) -> None:
+    def __init__(self, inner: Executor, seconds: float = 120) -> None:
         self._inner = inner
+        self._seconds = seconds
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        return self._inner.run(_slowly, ((function, task) for task in tasks))
+        return self._inner.run(_slowly, ((function, task, self._seconds) for task in tasks))
 
 
-def _slowly(call: tuple[Callable[[Any], Any], Any]) -> Any:
-    function, task = call
+def _slowly(call: tuple[Callable[[Any], Any], Any, float]) -> Any:
+    function, task, seconds = call
     result = function(task)
-    time.sleep(_SECONDS)
+    time.sleep(seconds)
     return result

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["SETTINGS", "Cluster", "cluster"]
+__all__ = ["SETTINGS", "Cluster", "cluster", "processes_below"]
 
 SETTINGS = {
     "spark.executorEnv.PYTHONPATH": os.getcwd(),
@@ -44,19 +44,28 @@ class Cluster:
         """The Python daemons and workers of executors."""
         return [pid for pid, line in self._processes() if "pyspark" in line and "java" not in line]
 
+    def with_units(self) -> list[tuple[int, int]]:
+        """A worker and its executor, for each executor that has started Python."""
+        return [
+            (worker, pid)
+            for worker in self.workers
+            for pid, line in processes_below(worker)
+            if "CoarseGrainedExecutorBackend" in line and list(processes_below(pid))
+        ]
+
     def _processes(self) -> Iterator[tuple[int, str]]:
         for worker in self.workers:
-            yield from _below(worker)
+            yield from processes_below(worker)
 
 
-def _below(root: int) -> Iterator[tuple[int, str]]:
+def processes_below(root: int) -> Iterator[tuple[int, str]]:
     """The processes below one, and their command lines."""
     for thread in Path(f"/proc/{root}/task").glob("*/children"):
         with suppress(OSError):
             for child in thread.read_text().split():
                 line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ")
                 yield int(child), line.decode("utf-8", "replace")
-                yield from _below(int(child))
+                yield from processes_below(int(child))
 
 
 @contextmanager

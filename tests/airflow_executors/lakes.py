@@ -1,4 +1,4 @@
-"""The lakes of the run with Celery, of tables that Java Paimon wrote, and what must hold of them at the end."""
+"""The lakes of the run, of tables that Java Paimon wrote, and what must hold of them at the end."""
 
 from __future__ import annotations
 

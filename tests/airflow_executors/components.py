@@ -1,4 +1,4 @@
-"""Airflow with Celery: the services of docker/compose.yaml as processes of this machine, each of which can be killed.
+"""Airflow with Celery or LocalExecutor: the services of docker/compose.yaml as processes of this machine, each of which can be killed.
 
 Settings, commands and the work of `airflow-init` are read from compose.yaml; what differs are the addresses, PostgreSQL
 (Debian's, of the test's own), and the lake, which is a directory. The programs are those of an environment that has exactly
@@ -27,8 +27,9 @@ from tests.support.postgres import PASSWORD, PostgresServer
 from tools.airflow_api import AirflowApi
 from tools.airflow_server import free_ports, members
 
-__all__ = ["CeleryAirflow"]
+__all__ = ["CELERY", "LOCAL", "ServicesOfAirflow", "kill_session", "versions"]
 
+CELERY, LOCAL = "CeleryExecutor", "LocalExecutor"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 _BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 _SECONDS = {
@@ -43,22 +44,27 @@ _SECONDS = {
 """Airflow notices lost workers, schedulers and triggerers after minutes by default."""
 
 
-class CeleryAirflow:
-    """A PostgreSQL database, a Redis, and Airflow's components, each in a session of its own."""
+class ServicesOfAirflow:
+    """A PostgreSQL database, a Redis where Celery is, and Airflow's components, each in a session of its own."""
 
-    def __init__(self, home: Path, postgres: PostgresServer, lake: Path, unknown: Path) -> None:
+    def __init__(
+        self, home: Path, postgres: PostgresServer, executor: str, lakes: Mapping[str, Path], spark: str
+    ) -> None:
+        """`lakes`: the folders of the connections lake_default and unknown; `spark`: the master of both."""
         self.home = home
-        self.python = locked_environment("airflow-celery", ROOT / "docker" / "locks" / "airflow.lock")
+        self.executor = executor
+        self.python = locked_environment("airflow-image", ROOT / "docker" / "locks" / "airflow.lock")
         install_wheel(self.python)
         self._compose = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())["services"]
         api, self._redis, *self._log_ports = free_ports(4)
         self.api = AirflowApi(f"http://127.0.0.1:{api}")
         self._port = api
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._left_behind: list[int] = []
         self._secrets = self._make_secrets()
         with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE airflow ENCODING 'UTF8' TEMPLATE template0")
-        self.env = self._environment(postgres, lake, unknown)
+        self.env = self._environment(postgres, lakes, spark)
 
     def _make_secrets(self) -> dict[str, str]:
         file = self.home / "env"
@@ -67,7 +73,7 @@ class CeleryAirflow:
 
     def _filled(self, text: str) -> str:
         """A value of compose.yaml with its variables, as Compose reads it."""
-        known = self._secrets | {"LAKECORE_EXECUTOR": "CeleryExecutor"}
+        known = self._secrets | {"LAKECORE_EXECUTOR": self.executor}
 
         def value(match: re.Match[str]) -> str:
             name, kind, default = match.groups()
@@ -75,7 +81,7 @@ class CeleryAirflow:
 
         return _VARIABLE.sub(value, text).replace("$$", "$")
 
-    def _environment(self, postgres: PostgresServer, lake: Path, unknown: Path) -> dict[str, str]:
+    def _environment(self, postgres: PostgresServer, lakes: Mapping[str, Path], spark: str) -> dict[str, str]:
         given = {
             name: self._filled(str(text))
             for name, text in self._compose["airflow-init"]["environment"].items()
@@ -95,7 +101,7 @@ class CeleryAirflow:
             "PYTHONPATH": str(self.home / "python"),
             "PYTHONDONTWRITEBYTECODE": "",
             "AIRFLOW_HOME": str(self.home / "airflow"),
-            "AIRFLOW_CONN_UNKNOWN": json.dumps({"conn_type": "lakecore", "host": str(unknown)}),
+            "AIRFLOW_CONN_UNKNOWN": json.dumps({"conn_type": "lakecore", "host": str(lakes["unknown"])}),
             "AIRFLOW__API__BASE_URL": self.api.url,
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.api.url}/execution/",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -104,10 +110,11 @@ class CeleryAirflow:
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{database}",
             "AIRFLOW__CELERY__RESULT_BACKEND": f"db+postgresql://{database}",
             "AIRFLOW__CELERY__BROKER_URL": f"redis://:{self._secrets['LAKECORE_REDIS_PASSWORD']}@127.0.0.1:{self._redis}/0",
-            "LAKECORE_CATALOG__LAKE__WAREHOUSE": str(lake),
+            "LAKECORE_CATALOG__LAKE__WAREHOUSE": str(lakes["lake_default"]),
             "LAKECORE_CONFIG": str(self.home / "dags" / "lakecore.toml"),
             "LAKECORE_ADMIN": "admin",
-            "LAKECORE_SPARK_MASTER": "local[1]",
+            "LAKECORE_SPARK_MASTER": spark,
+            "SPARK_LOCAL_IP": "127.0.0.1",
         }
 
     def initialize(self) -> None:
@@ -120,7 +127,8 @@ class CeleryAirflow:
 
     def start_all(self) -> None:
         """Start everything but workers, and log in."""
-        self.start_redis()
+        if self.executor == CELERY:
+            self.start_redis()
         for service in ("api-server", "scheduler", "dag-processor", "triggerer"):
             self.start(service)
 
@@ -145,7 +153,12 @@ class CeleryAirflow:
         command = list(self._compose[service]["command"])
         if service == "api-server":
             command[command.index("--port") + 1] = str(self._port)
-        self._start(service, command, {"AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self._log_ports[0])})
+        trigger, worker = self._log_ports  # with LocalExecutor the scheduler serves the logs of tasks
+        ports = {
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger),
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker),
+        }
+        self._start(service, command, ports)
 
     def start_worker(self, name: str) -> None:
         """Start a Celery worker and wait until Celery sees it, as its health check does."""
@@ -183,30 +196,26 @@ class CeleryAirflow:
     def kill(self, name: str) -> int:
         """Kill a component with all of its processes, as the end of its container does; how many there were."""
         leader = self._processes.pop(name)
-        count = 0
-        while alive := members(leader.pid):  # each round meets those that were started meanwhile
-            for pid in alive:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    count += 1
-            leader.poll()
-            time.sleep(0.05)
+        count = kill_session(leader.pid)
         leader.wait(10)
         return count
 
-    def kill_main_process(self, name: str) -> list[int]:
-        """Kill the first process of a component only; the processes that it leaves behind."""
-        leader = self._processes[name]
+    def kill_main_process(self, name: str) -> int:
+        """Kill the first process of a component only; the session of the processes that it leaves behind."""
+        leader = self._processes.pop(name)
         leader.kill()
         leader.wait(10)
-        return members(leader.pid)
+        self._left_behind.append(leader.pid)
+        return leader.pid
 
-    def left_of(self, name: str) -> list[int]:
+    def processes_of(self, name: str) -> list[int]:
         return members(self._processes[name].pid)
 
     def stop(self) -> None:
         for name in list(self._processes):
             self.kill(name)
+        for session in self._left_behind:
+            kill_session(session)
 
     def log_tails(self) -> str:
         texts = {
@@ -215,14 +224,26 @@ class CeleryAirflow:
         return "\n".join(f"== {name}\n{text}" for name, text in texts.items())
 
 
-def versions(python: Path) -> dict[str, Any]:
+def kill_session(session: int) -> int:
+    """Kill all processes of a session; how many there were."""
+    count = 0
+    while alive := members(session):  # each round meets those that were started meanwhile
+        for pid in alive:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                count += 1
+        time.sleep(0.05)
+    return count
+
+
+def versions(python: Path, executor: str) -> dict[str, Any]:
     """The versions of what took part."""
-    names = ("apache-airflow", "apache-airflow-providers-celery", "celery", "kombu", "redis", "lakecore")
+    with_celery = ("apache-airflow-providers-celery", "celery", "kombu", "redis")
+    names = ("apache-airflow", *(with_celery if executor == CELERY else ()), "lakecore")
     program = f"import json; from importlib.metadata import version as v; print(json.dumps({{n: v(n) for n in {names!r}}}))"
     found = subprocess.run([str(python), "-c", program], check=True, capture_output=True, text=True).stdout
+    more = {"driver": sys.version.split()[0]}
+    if executor != CELERY:
+        return {**json.loads(found), **more}
     redis = subprocess.run(["redis-server", "--version"], check=True, capture_output=True, text=True).stdout
-    return {
-        **json.loads(found),
-        "redis-server": redis.split()[2].removeprefix("v="),
-        "driver": sys.version.split()[0],
-    }
+    return {**json.loads(found), "redis-server": redis.split()[2].removeprefix("v="), **more}
