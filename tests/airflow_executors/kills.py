@@ -83,11 +83,19 @@ def watcher_killed(walk: Walk) -> dict[str, Any]:
     before = walk.lake.data_files(table)
     run_id = walk.start(SLOW, {"table": table})
     walk.output_of(SLOW, run_id, table, before)
-    tasks = _tasks(walk, watchers=False)
+    tasks, compactions = _tasks(walk, watchers=False), walk.lake.compactions(table)
     _kill_one(walk, watchers=True)
     cut = time.monotonic()
     figures = _second_try(walk, run_id, cut)
-    return {**figures, "tasks_left_at_the_end": len(tasks & _tasks(walk, watchers=False))}
+    left = len(tasks & _tasks(walk, watchers=False))
+    walk.api.wait("the end of the first task", lambda: not tasks & _tasks(walk, watchers=False), 240)
+    assert walk.lake.compactions(table) == compactions + 1, "the first task has committed beside the retry"
+    return {
+        **figures,
+        "tasks_left_beside_the_retry": left,
+        "first_task_ended_after_kill_s": round(time.monotonic() - cut, 1),
+        "tables_checked": walk.lake.check(),
+    }
 
 
 def _second_try(walk: Walk, run_id: str, cut: float) -> dict[str, Any]:

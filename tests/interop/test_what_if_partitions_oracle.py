@@ -73,3 +73,39 @@ def test_the_writer_of_java_drops_what_the_replay_says(
     assert (asked.files, asked.rows) == (len(files), sum(file.row_count for file in files))
     assert asked.bytes == sum(file.file_size for file in files)
     assert (was.files, was.rows) == (asked.files + asked.removed_files, asked.rows + asked.removed_rows)
+
+
+def test_the_writer_of_java_compacts_what_expired_partitions_left(tmp_path: Path, oracle: Oracle) -> None:
+    """Its writer compacts with each commit, and its expiry follows: a day that is too old never gets a second run."""
+    expiry = {"partition.expiration-time": "30 d", "partition.timestamp-formatter": "yyyyMMdd"}
+    trigger = {"num-sorted-run.compaction-trigger": "2"}
+    service = {"partition.expiration-check-interval": "0 ms", "end-input.check-partition-expire": "true"}
+    old, young = (time.strftime("%Y%m%d", time.gmtime(time.time() - n * DAY)) for n in (50, 1))
+    definition = {
+        "columns": ["k INT", "dt STRING", "v INT"],
+        "partitionKeys": ["dt"],
+        "primaryKeys": ["k", "dt"],
+    }
+    for name, options in (("past", {"write-only": "true"}), ("real", trigger)):
+        oracle.create(
+            tmp_path / name, "d.t", definition | {"options": {"bucket": "1", "num-levels": "3", **options}}
+        )
+        for number in range(5):
+            rows = [{"k": 10 * number + i, "dt": dt, "v": i} for i in range(9) for dt in (old, young)]
+            oracle.write(tmp_path / name, "d.t", rows, "--identifier", number)
+            if name == "real":
+                options = expiry | service
+                flags = [part for key, text in options.items() for part in ("--option", f"{key}={text}")]
+                oracle.call("expire-partitions", tmp_path / name, "d.t", *flags)
+    past, real = (load_catalog(str(tmp_path / name)) for name in ("past", "real"))
+    asked = what_if.run(Job(table="d.t", options=expiry | trigger), past).compaction[-1]
+    alone = what_if.run(Job(table="d.t", options=trigger), past).compaction[-1]
+    table = real.load_table("d.t")
+    kinds = [
+        table._stores.snapshots.load(number).commit_kind.value
+        for number in table._stores.snapshots.list_ids()
+    ]
+    assert kinds.count("OVERWRITE") == 5
+    assert asked.picks == asked.compactions == kinds.count("COMPACT") > 1
+    assert alone.picks == 2 * asked.picks, "the old day would have been compacted as often"
+    assert asked.files == len(live_files(table))

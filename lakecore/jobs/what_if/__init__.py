@@ -15,7 +15,7 @@ from lakecore.executor import Executor
 from lakecore.jobs.definitions.what_if import REPLAYED_CHORES
 from lakecore.jobs.definitions.what_if import WhatIf as Job
 from lakecore.jobs.runner.lake import Lake, target_of
-from lakecore.jobs.what_if.compaction import compaction_options, compaction_variants
+from lakecore.jobs.what_if.compaction import Drops, compaction_options, compaction_variants
 from lakecore.jobs.what_if.expiry import EXPIRY_OPTIONS, expiry_variants
 from lakecore.jobs.what_if.partitions import PARTITION_OPTIONS, expires_partitions, partition_variants
 from lakecore.jobs.what_if.policy_options import with_policy
@@ -51,11 +51,12 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     _check_time(job, report.until_ms - _first_ms(target, report.until_ms))
     if "expire-snapshots" in chores:
         report = expiry_variants(report, target, other)
+    drops: Drops = {}
     if "expire-partitions" in chores and expires_partitions(job, other):
-        report = partition_variants(report, target, other, job.zone)
+        report, drops = partition_variants(report, target, other, job.zone)
     if "compact" in chores:
         try:
-            report = compaction_variants(report, lake, clock, job.strategy)
+            report = compaction_variants(report, lake, clock, job.strategy, drops)
         except UnsupportedError as err:
             if "compact" in job.chores or len(chores) == 1:
                 raise

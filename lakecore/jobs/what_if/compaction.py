@@ -4,8 +4,9 @@ options of the question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from lakecore.clock import Clock
 from lakecore.compact.engine.strategy import Strategy
@@ -14,6 +15,7 @@ from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.what_if.merges import (
     CompactionHistory,
     CompactionReplay,
+    PartitionDrop,
     ReplayRules,
     ReplayRun,
     read_commits,
@@ -26,7 +28,10 @@ from lakecore.metadata.options import TARGET_FILE_SIZE
 from lakecore.options import Option
 from lakecore.table import Table
 
-__all__ = ["compaction_options", "compaction_variants"]
+__all__ = ["Drops", "compaction_options", "compaction_variants"]
+
+Drops: TypeAlias = Mapping[str, Sequence[PartitionDrop]]
+"""These partitions would have expired, by the variant of the replay."""
 
 _APPEND = frozenset(
     one.key
@@ -39,6 +44,7 @@ _APPEND = frozenset(
 )
 _BOTH = frozenset({TARGET_FILE_SIZE.key, lsm_options.SMALL_RATIO.key})
 _ALL = frozenset(one.key for one in vars(lsm_options).values() if isinstance(one, Option))
+_EXPIRED = "partitions expire before the compaction of the same moment, which finds what writers add later"
 _ASSUMPTIONS = (
     "writers add the same files at the same times, whatever compactions do",
     "a pick is exact where its bucket is as it really was; later picks build on estimated sizes",
@@ -51,10 +57,10 @@ def compaction_options(table: Table) -> frozenset[str]:
 
 
 def compaction_variants(
-    report: WhatIfReport, lake: Lake, clock: Clock, strategy: Strategy | None
+    report: WhatIfReport, lake: Lake, clock: Clock, strategy: Strategy | None, drops: Drops
 ) -> WhatIfReport:
-    """Return the report with the figures of all variants. Raises UnsupportedError for kinds of tables whose
-    compactions cannot be replayed.
+    """Return the report with the figures of all variants. `drops` are the partitions that would have expired.
+    Raises UnsupportedError for kinds of tables whose compactions cannot be replayed.
     """
     table, other = (lake.load_table(report.table, options) for options in ({}, report.options))
     history = read_commits(rewrite_target(table, clock))
@@ -64,12 +70,14 @@ def compaction_variants(
         runs = run_times(min(times, default=report.until_ms), report.every_ms, report.until_ms)
     figures = [_history_figures(table, clock, history, report.until_ms)]
     asks = bool(report.options) or strategy is not None
+    expired_first = (_EXPIRED,) if any(drops.values()) else ()
     for variant, one, way in (
         ("the table's options", table, Strategy.UNIVERSAL),
         ("the options of the question", other, strategy or Strategy.UNIVERSAL),
     ):
         if one is table or asks:
-            target, rules = rewrite_target(one, clock), ReplayRules(strategy=way, times=runs)
+            target = rewrite_target(one, clock)
+            rules = ReplayRules(strategy=way, times=runs, drops=drops.get(variant, ()))
             replayed = replay_compactions(target, history, rules, report.until_ms)
             seconds = _seconds(one, lake, clock, replayed)
             options = {
@@ -80,7 +88,7 @@ def compaction_variants(
         report,
         start_ms=min(times, default=report.until_ms),
         compaction=tuple(figures),
-        assumptions=(*report.assumptions, _sizes_assumption(history), *_ASSUMPTIONS),
+        assumptions=(*report.assumptions, _sizes_assumption(history), *_ASSUMPTIONS, *expired_first),
     )
 
 

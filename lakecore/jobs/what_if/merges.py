@@ -3,7 +3,8 @@
 What writers added enters the buckets; what compactions did is left out, and the pickers of
 `lakecore.compact.kinds` choose instead, on metadata alone. A pick whose bucket is as it really was is exact.
 After a pick, a merged file stands in the bucket, whose size is an estimate
-(`lakecore.jobs.what_if.merge_sizes`).
+(`lakecore.jobs.what_if.merge_sizes`). Partitions that would have expired lose their files before the
+compaction of the same moment; what is then real are the files that writers added later.
 
 Cost: the manifests of the first snapshot and the delta manifests of the later ones are read once; some 30 us
 a file, and for each run some 5 us for each file of a bucket that got files since the last one. All files of
@@ -35,6 +36,7 @@ from lakecore.jobs.what_if.buckets import (
     join_picks,
     tree_picks,
 )
+from lakecore.jobs.what_if.lost_files import LostFiles
 from lakecore.jobs.what_if.merge_sizes import MergeSizes, merges_of
 from lakecore.jobs.what_if.meter import RunMeter
 from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
@@ -46,6 +48,7 @@ __all__ = [
     "CommitFiles",
     "CompactionHistory",
     "CompactionReplay",
+    "PartitionDrop",
     "ReplayRules",
     "ReplayRun",
     "read_commits",
@@ -77,11 +80,24 @@ class CompactionHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDrop:
+    """At this time these partitions, as serialised rows, would have expired. Their expiry would have been
+    planned from this snapshot.
+    """
+
+    time_ms: int
+    snapshot: int
+    partitions: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRules:
     """These rules say when compactions run: after each commit of a writer (`times` is None), or then."""
 
     strategy: Strategy
     times: Sequence[int] | None
+    drops: Sequence[PartitionDrop] = ()
+    """They are in the order of time, and happen at the same moments: after each commit, or at `times`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +180,8 @@ class _Replay:
         self._buckets: dict[Place, Bucket] = {}
         self._actual: dict[Place, Bucket] = {}
         self._changed: dict[Place, None] = {}
+        self._drops = deque(rules.drops if rules is not None else ())
+        self._lost = LostFiles()
         self._meter = RunMeter()
         self._runs: list[ReplayRun] = []
         self._number = self._resets = 0
@@ -174,16 +192,17 @@ class _Replay:
         for number, commit in enumerate(self._history.commits):
             now_ms = max(now_ms, commit.snapshot.time_millis)
             while last is not None and waiting and waiting[0] < now_ms:
-                self._compact(waiting.popleft(), last)
+                self._maintain(waiting.popleft(), last)
             self._meter.at(now_ms)
             self._commit(commit, first=not number)
             last = commit.snapshot
-            by_writer = commit.snapshot.commit_kind is not CommitKind.COMPACT
-            if self._rules is not None and self._rules.times is None and (by_writer or not number):
-                self._compact(now_ms, last)
+            if self._rules is not None and self._rules.times is None:
+                self._expire(now_ms, last)
+                if commit.snapshot.commit_kind is not CommitKind.COMPACT or not number:
+                    self._compact(now_ms, last)
         for time in waiting:
             if last is not None:
-                self._compact(time, last)
+                self._maintain(time, last)
         self._meter.at(until_ms)
         return CompactionReplay(
             runs=tuple(self._runs),
@@ -201,7 +220,8 @@ class _Replay:
     def _commit(self, commit: CommitFiles, *, first: bool) -> None:
         """Let a commit change the buckets. Those of the replay get what writers added."""
         compacts = commit.snapshot.commit_kind is CommitKind.COMPACT
-        for place, entries in _by_place(commit.entries).items():
+        for place, raw in _by_place(commit.entries).items():
+            entries = self._lost.left_of(place, raw, compacts=compacts)
             actual = self._actual.setdefault(place, Bucket(place))
             bucket = self._buckets.setdefault(place, Bucket(place))
             same = bucket.is_like(actual)
@@ -217,6 +237,21 @@ class _Replay:
                 bucket.files = list(actual.files)
             self._changed[place] = None
             self._meter.set(place, bucket.runs(keyed=self._keyed))
+
+    def _maintain(self, now_ms: int, snapshot: Snapshot) -> None:
+        self._expire(now_ms, snapshot)
+        self._compact(now_ms, snapshot)
+
+    def _expire(self, now_ms: int, snapshot: Snapshot) -> None:
+        """Take the files of the partitions that expire at this moment out of the buckets."""
+        drops = self._drops
+        while drops and (drops[0].snapshot, drops[0].time_ms) <= (snapshot.id, now_ms):
+            expired = drops.popleft().partitions
+            for place, actual in self._actual.items():
+                if place.partition in expired:
+                    self._lost.add(place, actual.files)
+                    actual.files, self._buckets[place].files = [], []
+                    self._meter.set(place, 0)
 
     def _compact(self, now_ms: int, snapshot: Snapshot) -> None:
         """Run one compaction on the buckets that changed since the last one."""
@@ -295,7 +330,7 @@ class _Chooser:
         else:
             picks = join_picks(bucket, self._rules, sizes, number)
         actual = replay._actual.get(bucket.place)
-        exact = actual is not None and bucket.is_like(actual)
+        exact = actual is not None and bucket.is_like(actual) and not replay._lost.mixed(bucket.place)
         yield from (replace(pick, exact=exact) for pick in picks)
 
 

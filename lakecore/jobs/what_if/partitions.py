@@ -13,6 +13,8 @@ from lakecore.jobs.definitions.rows import ExpirePartitions
 from lakecore.jobs.definitions.what_if import WhatIf as Job
 from lakecore.jobs.partitions import expiry_rule
 from lakecore.jobs.versions.tags import zone_offset_ms
+from lakecore.jobs.what_if.compaction import Drops
+from lakecore.jobs.what_if.merges import PartitionDrop
 from lakecore.jobs.what_if.report import PartitionFigures, PartitionRun, WhatIfReport
 from lakecore.maintain.partitions.apply import partition_label
 from lakecore.maintain.partitions.plan import ExpireRule
@@ -37,7 +39,7 @@ _ASSUMPTIONS = (
     "partitions that were dropped before the oldest snapshot of today are not in the replay",
     "writers add the same rows at the same times, also to partitions that have expired",
     "the files of an expired partition leave the storage when the snapshots that have them expire; that "
-    "expiry, and compactions, are replayed as if no partition expired",
+    "expiry is replayed as if no partition expired",
 )
 
 
@@ -51,8 +53,11 @@ def _expires(target: Target) -> bool:
     return bool(target.schema.partition_keys) and PARTITION_TIME.read(target.schema.options) is not None
 
 
-def partition_variants(report: WhatIfReport, target: Target, other: Target, zone: str) -> WhatIfReport:
-    """Return the report with the figures of all variants. `other` has the options of the question.
+def partition_variants(
+    report: WhatIfReport, target: Target, other: Target, zone: str
+) -> tuple[WhatIfReport, Drops]:
+    """Return the report with the figures of all variants, and what would have expired in each. `other` has
+    the options of the question.
 
     Raises InvalidInputError for a table without partitions, or if it is unknown how long they are kept.
     """
@@ -70,18 +75,26 @@ def partition_variants(report: WhatIfReport, target: Target, other: Target, zone
     labels = [partition_label(target, one.values) for one in history.partitions]
     figures = [_figures("as it was", None, replay_partitions(history, None, report.until_ms), labels)]
     notes: list[str] = []
+    drops: dict[str, tuple[PartitionDrop, ...]] = {}
     for variant, rule in rules.items():
         moments = PartitionRules(rule=rule, times=times, offset_ms=partial(zone_offset_ms, zone))
         replayed = replay_partitions(history, moments, report.until_ms)
         figures.append(_figures(variant, rule, replayed, labels))
+        drops[variant] = tuple(_drop(step, history.rows) for step in replayed.steps)
         notes += (f"{variant}: {note}" for note in _notes(replayed, labels))
-    return replace(
+    report = replace(
         report,
         start_ms=start_ms,
         partitions=tuple(figures),
         notes=(*report.notes, *notes),
         assumptions=(*report.assumptions, *_ASSUMPTIONS),
     )
+    return report, drops
+
+
+def _drop(step: PartitionStep, rows: Sequence[bytes]) -> PartitionDrop:
+    partitions = frozenset(rows[number] for number in step.partitions)
+    return PartitionDrop(time_ms=step.time_ms, snapshot=step.snapshot, partitions=partitions)
 
 
 def _figures(

@@ -30,7 +30,9 @@ def read_partition_history(target: Target) -> PartitionHistory:
     reader = _Reader(target)
     commits = tuple(reader.commits())
     return PartitionHistory(
-        partitions=tuple(partition_of(target, one) for one in reader.partitions), commits=commits
+        partitions=tuple(partition_of(target, one) for one in reader.partitions),
+        rows=tuple(reader.partitions),
+        commits=commits,
     )
 
 

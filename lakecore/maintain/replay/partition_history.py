@@ -48,6 +48,8 @@ class PartitionHistory:
     """These are the partitions that ever had files, by number, and the commits in order."""
 
     partitions: tuple[AgedPartition, ...]
+    rows: tuple[bytes, ...]
+    """These are the partitions as serialised rows, by the same numbers."""
     commits: tuple[PartitionCommit, ...]
 
 

@@ -192,3 +192,71 @@ def test_what_cannot_be_replayed_is_refused() -> None:
         past.replay({}, chores=("expire-partitions",))
     with pytest.raises(InvalidInputError, match="expire-strategy 'old': use one of"):
         past.replay({"partition.expiration-time": "1 d", "partition.expiration-strategy": "old"})
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
+@pytest.mark.parametrize("trigger", [2, 3])
+def test_compactions_find_only_what_partitions_that_expired_got_later(trigger: int, late: bool) -> None:
+    """The same writes twice: in one table partitions expire after each commit and the rest is compacted, the other has
+    only a replay of both.
+    """
+    expiry = {"partition.expiration-time": "3 d", "partition.timestamp-formatter": "yyyy-MM-dd"}
+    picks = {"num-sorted-run.compaction-trigger": str(trigger)}
+    past, real = Daily("past", keyed=True), Daily("real", keyed=True)
+    for _ in writes(past, late=late):
+        pass
+    compacted = []
+    for number in writes(real, late=late):
+        expire(real, expiry, number)
+        job = compact.Job(table="d.k", options=picks, commit_user=f"c{number}")
+        report = compact.run(job, real.catalog, clock=real.catalog.clock)
+        if report.snapshots:
+            compacted.append((number + 1, report.picks_done))
+    asked = past.replay(expiry | picks).compaction[-1]
+    alone = past.replay(picks).compaction[-1]
+    assert [(run.snapshot, run.picks) for run in asked.runs] == compacted
+    files = live_files(real.table)
+    assert asked.files == len(files)
+    assert alone.files > asked.files, "without the expiry there are more"
+    assert (asked.picks < alone.picks) == (late and trigger == 2)
+    assert asked.exact_picks > 0
+    partitions = past.replay(expiry | picks).partitions[-1]
+    assert partitions.expired > 5
+
+
+def test_what_the_history_made_of_expired_files_alone_is_gone_too() -> None:
+    """A compaction of the history merged the files of a day after that day would have expired. What writers add then
+    stands alone, as in a table in which the day did expire.
+    """
+    options = RULES["since the last change"] | {"num-sorted-run.compaction-trigger": "2"}
+    past, real = Daily("past", keyed=True), Daily("real", keyed=True)
+    for number in range(2):
+        for daily in (past, real):
+            put(daily.table, [{"k": number, "dt": day(0)}])
+    for daily in (past, real):
+        daily.catalog.clock.time_ms += 5 * DAY
+    full = compact.Job(table="d.k", strategy=compact.Strategy.FULL)
+    assert compact.run(full, past.catalog, clock=past.catalog.clock).snapshots
+    assert expire(real, options, 0) == (f"dt={day(0)}",)
+    for daily in (past, real):
+        daily.catalog.clock.time_ms += DAY
+        for number in range(2, 4):
+            put(daily.table, [{"k": number, "dt": day(6)}, {"k": number, "dt": day(0)}])
+        daily.catalog.clock.time_ms += DAY
+    found = compact.run(compact.Job(table="d.k", options=options), real.catalog, clock=real.catalog.clock)
+    report = past.replay(options, every_ms=DAY)
+    *_, run = report.compaction[-1].runs
+    assert (run.picks, run.exact_picks) == (found.picks_done, 2)
+    assert run.read_bytes == sum(file.file_size for file in live_files(past.table) if file.level == 0)
+
+
+def writes(daily: Daily, *, late: bool) -> Iterator[int]:
+    """Three commits a day for nine days, one of them of an older day if `late`; yield the number of the commit."""
+    number = 0
+    for today in range(9):
+        for part in range(3):
+            when = today - 4 if late and part == 1 and today > 4 else today
+            put(daily.table, [{"k": 100 * number + i, "dt": day(when)} for i in range(20)])
+            yield number
+            number += 1
+        daily.catalog.clock.time_ms += DAY
