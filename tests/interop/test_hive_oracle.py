@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.catalog.hive.connection import thrift_types
+from lakecore.catalog.hive.connection import MetastoreConnection, thrift_types
 from lakecore.catalog.hive.hive_catalog import HiveCatalog
 from lakecore.catalog.names import TableName
 from lakecore.catalog.registry import load_catalog
@@ -352,3 +352,20 @@ def test_an_external_table_keeps_its_files(hive: HiveServer, tmp_path: Path) -> 
     assert rows_of(catalog.load_table("ext.t")) == [(1, "a")]
     catalog.drop_table("ext.t")
     hive.oracle.call("catalog", hive.java(), "drop-database", "ext", "cascade")
+
+
+def test_a_table_is_loaded_with_one_call(hive: HiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = opened(hive)
+    emptied(ours)
+    ours.create_database("d")
+    ours.create_table("d.t", KEYED)
+    calls, read = list[str](), MetastoreConnection.read
+
+    def counted(self: MetastoreConnection, what: str, call: str, *arguments: Any) -> Any:
+        calls.append(call)
+        return read(self, what, call, *arguments)
+
+    monkeypatch.setattr(MetastoreConnection, "read", counted)
+    assert ours.load_table("d.t").latest_snapshot() is None
+    assert calls == ["get_table"]
+    ours.close()

@@ -42,6 +42,8 @@ _MISSING = (
     "UnknownPartitionException",
     "NoSuchLockException",
 )
+_UNREADABLE = (TypeError, OverflowError, ValueError, MemoryError)
+"""The decoder of the package thrift that is compiled raises these for a damaged answer."""
 _INVALID = ("InvalidObjectException", "InvalidOperationException", "InvalidPartitionException")
 
 
@@ -128,7 +130,7 @@ class MetastoreConnection:
         with self._client(what) as client:
             try:
                 return getattr(client.calls, call)(*arguments)
-            except (TTransportException, TProtocolException, OSError, EOFError) as err:
+            except (TTransportException, TProtocolException, OSError, EOFError, *_UNREADABLE) as err:
                 _close(client)
                 raise LostAnswerError(
                     f"{what}: the connection to the metastore {client.address} was lost "
@@ -180,14 +182,16 @@ class MetastoreConnection:
 
     def _open(self, address: MetastoreAddress) -> _Client:
         from pymetastore.hive_metastore import ThriftHiveMetastore
-        from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
         from thrift.transport.TSocket import TSocket
         from thrift.transport.TTransport import TBufferedTransport
 
         socket = TSocket(address.host, address.port)
         socket.setTimeout(_CONNECT_MS)
         transport = TBufferedTransport(socket)
-        client = _Client(address, transport, ThriftHiveMetastore.Client(TBinaryProtocol(transport)))
+        client = _Client(
+            address, transport, ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(transport))
+        )
         try:
             transport.open()
             socket.setTimeout(self.timeout_ms)

@@ -176,8 +176,10 @@ class MetastoreTables(WarehouseCatalog):
     def _has_table(self, name: TableName) -> bool:
         return self._entry(name) is not None
 
-    def _is_listed(self, name: TableName) -> bool:
-        return self._paimon_entry(name) is not None
+    def _listed_at(self, name: TableName) -> tuple[str, bool]:
+        """Ask the metastore once for both."""
+        entry = self._entry(name)
+        return self._place_of(entry, name), entry is not None and is_paimon_table(entry)
 
     def _is_entered(self, name: TableName) -> bool:
         return self._has_table(name)

@@ -147,8 +147,8 @@ class JdbcCatalog(WarehouseCatalog):
     def _has_table(self, name: TableName) -> bool:
         return self._names.has_table(name)
 
-    def _is_listed(self, name: TableName) -> bool:
-        return self._names.has_table(name)
+    def _listed_at(self, name: TableName) -> tuple[str, bool]:
+        return self._table_path(name), self._names.has_table(name)
 
     def _is_entered(self, name: TableName) -> bool:
         return self._names.has_table(name)

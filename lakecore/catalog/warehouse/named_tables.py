@@ -170,11 +170,12 @@ class NamedTables(DatabaseCatalog):
         self, parsed: TableName, options: Mapping[str, str] | None = None, rights: TableRights | None = None
     ) -> Table:
         """Load a table or branch, with the rights of the user, or for the catalog itself (None)."""
-        paths = TablePaths(self._table_path(parsed))
+        path, is_listed = self._listed_at(parsed)
+        paths = TablePaths(path)
         storage = confine(self.file_io, self.allowed_paths.of_table(paths.table_path, {}))
         if parsed.branch != paths.branch:
             paths = BranchStore(storage, paths).open(parsed.branch)
-        schema = SchemaStore(storage, paths, self.clock).latest() if self._is_listed(parsed) else None
+        schema = SchemaStore(storage, paths, self.clock).latest() if is_listed else None
         if schema is None:
             raise self._no_table(parsed)
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options, rights)
@@ -208,9 +209,9 @@ class NamedTables(DatabaseCatalog):
         """Return the stores of a table with the list of its partitions, if the catalog keeps one."""
         return stores
 
-    def _is_listed(self, name: TableName) -> bool:
-        """Return whether a table may exist, without a look at its schemas."""
-        return True
+    def _listed_at(self, name: TableName) -> tuple[str, bool]:
+        """Return where the files of a table are, and whether it may exist, without a look at its schemas."""
+        return self._table_path(name), True
 
     @cached_property
     def _renames(self) -> InterruptedRenames:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+import struct
 import threading
 from pathlib import Path
 
@@ -196,4 +197,43 @@ def test_a_server_that_is_no_metastore(answer: bytes) -> None:
         with pytest.raises(UnavailableError) as caught:
             connection.change("change", "drop_table", "d", "t", False)
         assert not isinstance(caught.value, LostAnswerError)  # nothing was sent
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def _message(call: bytes, body: bytes) -> bytes:
+    """An answer in the binary protocol of thrift."""
+    return struct.pack("!II", 0x80010002, len(call)) + call + struct.pack("!I", 0) + body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x0f\x00\x00\x0b\xff\xff\xff\xfb\x00",  # a list of -5 texts
+        b"\x0f\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\x03\x00",  # a list of numbers
+        b"\x77\x00\x00\x00",  # no type
+        b"\x0f\x00\x00\x0b\x00\x00\x00\x01\x00\x00\x00\x09ab",  # it ends too early
+    ],
+)
+def test_a_damaged_answer_is_no_answer(body: bytes) -> None:
+    """The outcome of a change is not known then."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                with client:
+                    client.recv(1 << 16)
+                    client.sendall(_message(b"set_ugi", b"\x0f\x00\x00\x0b\x00\x00\x00\x00\x00"))
+                    client.recv(1 << 16)
+                    client.sendall(_message(b"get_all_databases", body))
+
+        threading.Thread(target=serve, daemon=True).start()
+        connection = _connection(server.getsockname()[1])
+        with pytest.raises(UnavailableError, match="the metastore did not answer"):
+            connection.read("look", "get_all_databases")
+        with pytest.raises(LostAnswerError):
+            connection.change("change", "get_all_databases")
         server.shutdown(socket.SHUT_RDWR)
