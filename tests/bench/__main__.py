@@ -34,6 +34,7 @@ def main() -> None:
             *("--seconds", "1" if small else "8"),
         ],
         ["maintain", "--snapshots", "200" if small else "2000", "--files", "100000" if small else "1000000"],
+        ["catalogs", "--tables", "500" if small else "10000", "--runs", "1" if small else "3"],
         ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
     ]
     folder = CACHE / "small-figures" if small else FIGURES

@@ -233,6 +233,42 @@ def others() -> str:
     return "\n".join(lines)
 
 
+CATALOGS = {"filesystem": "a directory", "sqlite": "SQLite", "hive": "Hive metastore", "rest": "REST server"}
+
+
+def catalogs() -> str:
+    """Lists of the tables of a large catalog, and tables that are opened."""
+    found = _load("catalogs")
+    figures = found["figures"]
+    kinds = figures["catalogs"]
+
+    def row(title: str, step: str, key: str) -> str:
+        def cell(one: Case) -> str:
+            return " / ".join(
+                f"{one[side][step][key]:,.{2 if step != 'list' else 0}f}" for side in ("java", "lakecore")
+            )
+
+        return _row(f"{title}: Java / lakecore", map(cell, kinds.values()))
+
+    peaks = (f"{one['java']['peak_mb']} / {one['lakecore']['peak_mb']}" for one in kinds.values())
+    colds = (
+        f"{one['java']['cold']['cpu']:.1f} / {one['lakecore']['cold']['cpu']:.1f}" for one in kinds.values()
+    )
+    lines = [
+        _row(f"{figures['tables']:,} tables", (CATALOGS[name] for name in kinds)),
+        "|---" * (len(kinds) + 1) + "|",
+        _row("from process start to the list, CPU s: Java / lakecore", colds),
+        row("the list, ms", "list", "ms"),
+        row("the list, CPU ms", "list", "cpu_ms"),
+        row("a table and its newest snapshot, ms", "open", "ms"),
+        row("… CPU ms", "open", "cpu_ms"),
+        row("the same table again, ms", "again", "ms"),
+        row("… CPU ms", "again", "cpu_ms"),
+        _row("peak MB: Java / lakecore", peaks),
+    ]
+    return "\n".join([*lines, "", _measured(found)])
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "compact": compactions,
     "command": commands,
@@ -240,6 +276,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "write": writes,
     "spark-io": spark_io,
     "others": others,
+    "catalogs": catalogs,
 }
 
 
