@@ -66,15 +66,16 @@ def contestants(warehouse: Path) -> dict[str, Contestant]:
     """Both sides with their sessions started."""
     peer = locked_environment(f"spark-{PYSPARK}", ROOT / f"tests/spark_versions/{PYSPARK}.lock")
     sides = {
-        "paimon": _contestant("paimon", peer, warehouse, str(connector())),
-        "lakecore": _contestant("lakecore", Path(sys.executable), warehouse),
+        "paimon": contestant("paimon", peer, warehouse, str(connector())),
+        "lakecore": contestant("lakecore", Path(sys.executable), warehouse),
     }
     for side in sides.values():
         side.first("read pk4_1")
     return sides
 
 
-def _contestant(side: str, python: Path, warehouse: Path, *jar: str) -> Contestant:
+def contestant(name: str, python: Path, warehouse: Path, *jar: str) -> Contestant:
+    """The process of a side, see `tests.bench.spark_contestant`."""
     settings = [f"PYSPARK_PYTHON={python}", f"PYTHONPATH={ROOT}", "SPARK_LOCAL_IP=127.0.0.1"]
     command = [
         "env",
@@ -82,11 +83,11 @@ def _contestant(side: str, python: Path, warehouse: Path, *jar: str) -> Contesta
         str(python),
         "-m",
         "tests.bench.spark_contestant",
-        side,
+        name,
         str(warehouse),
         *jar,
     ]
-    return Contestant(side, command, warehouse / f"spark-{side}.log")
+    return Contestant(name, command, warehouse / f"spark-{name}.log")
 
 
 def connector() -> Path:
@@ -113,7 +114,7 @@ def compare(sides: dict[str, Contestant], warehouse: Path, case: str, runs: int)
     measured: dict[str, list[Measured]] = {name: [] for name in sides}
     for number in range(runs + 1):
         for name, task in tasks.items():
-            _new_tables(warehouse, case, name)
+            new_tables(warehouse, case, name)
             one = sides[name].ask(task)
             if number:
                 measured[name].append(one)
@@ -139,21 +140,21 @@ def _reads(sides: dict[str, Contestant], case: str) -> dict[str, str]:
 
 
 def _writes(sides: dict[str, Contestant], warehouse: Path, case: str) -> dict[str, str]:
-    source = _source(warehouse)
-    return {name: f"write {_target(case, name)} {source}" for name in sides}
+    source = source_of(warehouse)
+    return {name: f"write {target(case, name)} {source}" for name in sides}
 
 
-def _source(warehouse: Path) -> Path:
-    """Rows of the append table as eight parquet files, written by pyarrow."""
+def source_of(warehouse: Path, count: int | None = None) -> Path:
+    """The first `count` rows of the append table, None for all, as eight parquet files, written by pyarrow."""
     import pyarrow.parquet as pq
 
     import lakecore
 
-    folder = warehouse / "source"
+    folder = warehouse / ("source" if count is None else f"source-{count}")
     if not (folder / "_SUCCESS").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        rows = lakecore.load_catalog(str(warehouse)).load_table("db.app").scan().to_arrow()
+        rows = lakecore.load_catalog(str(warehouse)).load_table("db.app").scan(limit=count).to_arrow()
         step = -(-len(rows) // 8)
         for number in range(8):
             pq.write_table(
@@ -163,17 +164,18 @@ def _source(warehouse: Path) -> Path:
     return folder
 
 
-def _target(case: str, side: str) -> str:
+def target(case: str, side: str) -> str:
+    """The name of the table that a write of a side goes into."""
     return f"{case}_{side}"
 
 
-def _new_tables(warehouse: Path, case: str, side: str) -> None:
+def new_tables(warehouse: Path, case: str, side: str) -> None:
     """The empty table that a write of this side goes into."""
-    if case not in WRITES:
+    if not case.startswith("into_"):
         return
     import lakecore
 
-    catalog, name = lakecore.load_catalog(str(warehouse)), _target(case, side)
+    catalog, name = lakecore.load_catalog(str(warehouse)), target(case, side)
     shutil.rmtree(warehouse / "db.db" / name, ignore_errors=True)
     columns = catalog.load_table("db.app").scan().schema
     keyed = {"primary_keys": ("id",), "options": {**OPTIONS, "bucket": "4"}}
@@ -183,7 +185,7 @@ def _new_tables(warehouse: Path, case: str, side: str) -> None:
 def _same_rows(warehouse: Path, case: str, sides: Sequence[str]) -> None:
     """Raises RuntimeError unless Java Paimon reads as many rows from the table of each side."""
     peer = Contestant("java", [*java("Peer"), str(warehouse), "2"], warehouse / "java.log")
-    tasks = [f"read {_target(case, name)}" for name in sides]
+    tasks = [f"read {target(case, name)}" for name in sides]
     counts = [peer.first(tasks[0]), *(peer.ask(task) for task in tasks[1:])]
     peer.close()
     rows = {name: one.report["rows_out"] for name, one in zip(sides, counts, strict=True)}

@@ -77,10 +77,15 @@ class ParquetReader:
             encoded = sum(group.total_byte_size for group in groups)
         else:
             paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-            selected = [path for name in columns for path in self._selected.get(name, (name,))]
-            leaves = [i for i, path in enumerate(paths) if any(is_below(path, one) for one in selected)]
+            leaves = [i for i, path in enumerate(paths) if path in columns or path.split(".")[0] in columns]
+            if self._selected:
+                leaves = [i for i in leaves if self._is_selected(paths[i])]
             encoded = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
         return int(encoded // max(metadata.num_rows, 1)) + _MIN_VALUE_BYTES * len(leaves)
+
+    def _is_selected(self, leaf: str) -> bool:
+        paths = self._selected.get(leaf.split(".")[0])
+        return paths is None or any(is_below(leaf, path) for path in paths)
 
     @property
     def metadata(self) -> Any:
