@@ -39,7 +39,8 @@ def opened(kind: str, oracle: Oracle, path: Path, servers: SqlServers) -> Kinds:
         catalog = load_catalog(path.name, **options, **{"lakecore.service-location": str(path / "own")})
         words = [str(path), f"warehouse={path.name}", *(f"{key}={value}" for key, value in options.items())]
         kinds = ("paimon", "paimon", "format-table", "object-table")
-        return Kinds(oracle, "|".join(words), catalog, kinds, True, True, remote=True)
+        external = "" if newer else "format-table"
+        return Kinds(oracle, "|".join(words), catalog, kinds, True, True, remote=True, external=external)
     path.mkdir(parents=True)
     options = options_of(kind, path, servers)
     warehouse = path / "wh"
@@ -73,4 +74,4 @@ def test_both_see_the_same_kinds_after_each_step(
     print(
         f"{kind} {version}: {SEQUENCES} sequences from {FIRST} on of {STEPS} operations, of which succeeded: {succeeded}"
     )
-    assert sum(total.values()) > 4 * SEQUENCES
+    assert sum(total.values()) > STEPS // 4 * SEQUENCES
