@@ -24,9 +24,11 @@ __all__ = [
     "count_rows",
     "run_counted",
     "run_of_table",
+    "unit_cores",
     "unit_key",
     "unit_listener",
     "watch_units",
+    "with_cores",
 ]
 
 A = TypeVar("A")
@@ -48,6 +50,7 @@ class UnitWork:
 UnitListener: TypeAlias = Callable[[UnitWork], None]
 """It hears of units, from several threads, and must not raise."""
 
+_cores: ContextVar[int | None] = ContextVar("cores of a unit", default=None)
 _listener: ContextVar[UnitListener | None] = ContextVar("listener to units", default=None)
 
 
@@ -135,6 +138,21 @@ def watch_units(listener: UnitListener | None) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def with_cores(cores: int) -> Iterator[None]:
+    """Let a unit that runs within the block know that it may use so many cores at most."""
+    token = _cores.set(cores)
+    try:
+        yield
+    finally:
+        _cores.reset(token)
+
+
+def unit_cores() -> int | None:
+    """Return how many cores a unit that runs here may use at most; None: those of this process."""
+    return _cores.get()
 
 
 def unit_listener() -> UnitListener | None:

@@ -15,13 +15,14 @@ from typing import Generic, TypeVar
 
 from lakecore.data_class import dataclass
 
-__all__ = ["PREFETCH_BYTES", "Prefetch", "in_background", "prefetch", "round_robin"]
+__all__ = ["PREFETCH_BYTES", "Prefetch", "in_background", "in_threads", "prefetch", "round_robin"]
 
 PREFETCH_BYTES = 32 << 20
 """This is the capacity for rows on their way to a parquet writer, which collects as much before it encodes
 them at once.
 """
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -131,6 +132,30 @@ def in_background(items: Generator[T], *, thread: bool) -> Generator[Iterator[T]
         yield source
     finally:
         source.close()
+
+
+def in_threads(function: Callable[[A], T], items: Iterable[A], threads: int) -> Generator[T]:
+    """Yield the results of `function` in the order of `items`. At most so many calls run, or have a result
+    that was not taken, at once, each in a thread; with one the calling thread makes them on request.
+
+    An exception is raised in its place; calls that have begun end first.
+    """
+    if threads < 2:
+        yield from map(function, items)
+        return
+    running: deque[Prefetch[T]] = deque()
+    waiting = iter(items)
+    try:
+        while True:
+            for item in islice(waiting, threads - len(running)):
+                running.append(Prefetch(map(function, (item,))))
+            if not running:
+                return
+            yield from running[0]
+            running.popleft()
+    finally:
+        for ahead in running:
+            ahead.close()
 
 
 def round_robin(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: int = 1) -> Generator[T]:

@@ -4,16 +4,61 @@ format allows.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import pyarrow as pa
 
 from lakecore.format.data_reader import BATCH_ROWS, DataFileReader, file_format, open_reader
 from lakecore.format.parquet.pages import FilePages
+from lakecore.format.parquet.reader import ParquetReader
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
 
 __all__ = ["RowsReader", "open_rows"]
+
+
+_FEW_ROWS = 20_000
+"""Row groups of so many rows, as pages have them, are read as a whole."""
+
+
+class _SmallGroups:
+    """This is a parquet file of many small row groups, of which those that have the rows are read as a
+    whole: to look at the pages of all of them would take longer.
+    """
+
+    def __init__(self, reader: ParquetReader) -> None:
+        self._reader = reader
+        self.schema = reader.schema
+        self.num_rows = reader.num_rows
+
+    @classmethod
+    def of(cls, file_io: FileIO, path: str) -> _SmallGroups | None:
+        """Return the file, or None for one whose row groups are few or large. Raises NotFoundError,
+        CorruptDataError.
+        """
+        reader = ParquetReader(file_io, path)
+        if reader.row_groups > 1 and reader.num_rows <= _FEW_ROWS * reader.row_groups:
+            return cls(reader)
+        reader.close()
+        return None
+
+    def batches(
+        self, columns: Sequence[str], start: int, stop: int, batch_size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows [start, stop) of the file. Raises CorruptDataError."""
+        metadata = self._reader.metadata
+        counts = [metadata.row_group(number).num_rows for number in range(self._reader.row_groups)]
+        ends = list(accumulate(counts))
+        first = bisect_right(ends, start)
+        last = bisect_left(ends, stop)
+        skipped = ends[first - 1] if first else 0
+        groups = range(first, min(last + 1, len(ends)))
+        yield from _within(self._reader.batches(columns, batch_size, groups), start - skipped, stop - skipped)
+
+    def close(self) -> None:
+        self._reader.close()
 
 
 class RowsReader:
@@ -21,7 +66,9 @@ class RowsReader:
     are.
     """
 
-    def __init__(self, source: FilePages | DataFileReader, span: tuple[int, int] | None) -> None:
+    def __init__(
+        self, source: FilePages | _SmallGroups | DataFileReader, span: tuple[int, int] | None
+    ) -> None:
         self._source = source
         self._span = span
 
@@ -32,7 +79,7 @@ class RowsReader:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order. Raises CorruptDataError."""
-        if isinstance(self._source, FilePages):
+        if isinstance(self._source, FilePages | _SmallGroups):
             start, stop = self._span or (0, self._source.num_rows)
             return self._source.batches(columns, start, stop, BATCH_ROWS)
         batches = self._source.batches(columns)
@@ -51,7 +98,7 @@ def open_rows(
     Raises NotFoundError, CorruptDataError, UnsupportedError.
     """
     if span is not None and file_format(path) == "parquet":
-        pages = FilePages.open(file_io, path)
+        pages = _SmallGroups.of(file_io, path) or FilePages.open(file_io, path)
         if pages is not None:
             return RowsReader(pages, span)
     return RowsReader(open_reader(file_io, path, schema=schema), span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,10 +22,17 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.types.datatypes import RowType
 
-__all__ = ["ReadContext"]
+__all__ = ["ProcessCache", "ReadContext"]
 
 _SHARED: tuple[str, ...] = ("options", "engine")
 """Properties that do not depend on the partition, once they are computed."""
+
+
+class ProcessCache(dict[Any, Any]):
+    """It keeps values for one process: a copy by pickle is empty. Several threads may use it."""
+
+    def __reduce__(self) -> tuple[type[ProcessCache], tuple[()]]:
+        return ProcessCache, ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,11 @@ class ReadContext:
     def engine(self) -> Engine | None:
         """Return the merge engine, or None if the last row of a key wins. Raises InvalidOptionError."""
         return engine_of(self.paths.table_path, self.schema, self.options)
+
+    @cached_property
+    def file_columns(self) -> ProcessCache:
+        """Return the cache of what is the same for all files of one schema."""
+        return ProcessCache()
 
     @property
     def keyed(self) -> bool:

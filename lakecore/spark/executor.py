@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.errors import UnavailableError
-from lakecore.executor import unit_listener
+from lakecore.executor import unit_listener, with_cores
 from lakecore.processes.unit_bytes import run_unit
 from lakecore.spark.list_param import ListParam
 from lakecore.spark.session import has_context, spark_context, stderr_capture
@@ -238,7 +238,16 @@ def _run_job(
     spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
     results = spark.accumulator(_Results(inbox), ListParam())
     numbered = spark.parallelize(list(enumerate(payloads)), len(payloads))
-    numbered.foreach(_Runner(results, address))
+    numbered.foreach(_Runner(results, address, _cores_of_task(spark)))
+
+
+def _cores_of_task(spark: SparkContext) -> int:
+    """Return how many cores a unit may use while others have nothing to do: in a local session, which has
+    one machine, all of them; elsewhere those of a task.
+    """
+    if str(spark.master).startswith("local["):
+        return int(spark.defaultParallelism)
+    return int(spark.getConf().get("spark.task.cpus") or 1)
 
 
 class _Results(list[NumberedResult]):
@@ -259,11 +268,13 @@ class _Runner:
     accumulator.
     """
 
-    def __init__(self, results: Any, address: DatagramAddress | None) -> None:
+    def __init__(self, results: Any, address: DatagramAddress | None, cores: int) -> None:
         self._results = results
         self._address = address
+        self._cores = cores
 
     def __call__(self, numbered: NumberedResult) -> None:
         number, payload = numbered
         send = None if self._address is None else self._address.send
-        self._results.add([(number, run_unit(payload, send))])
+        with with_cores(self._cores):
+            self._results.add([(number, run_unit(payload, send))])

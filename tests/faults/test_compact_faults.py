@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.compact.kinds.append import run as append_unit
 from lakecore.errors import CommitUncertainError, LakeError
-from lakecore.format.parquet import layout
+from lakecore.format.parquet import group_encoder, layout
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Report, Strategy, run
@@ -47,6 +48,8 @@ class Scenario:
     group_files: int = GROUP_FILES
     first: int = 1
     """The first operation that fails."""
+    threads: int = 1
+    """So many threads encode, also small row groups."""
 
     @classmethod
     def of(cls, catalog: FilesystemCatalog, table: Table, strategy: Strategy) -> Scenario:
@@ -74,7 +77,11 @@ class Scenario:
             commit_user="job",
             commit_identifier=7,
         )
-        with patch.object(CompactTask, "group_files", self.group_files):
+        with (
+            patch.object(CompactTask, "group_files", self.group_files),
+            patch.object(append_unit, "core_count", lambda: self.threads),
+            patch.object(group_encoder, "_WORTH_BYTES", 1),
+        ):
             return run(job, catalog, clock=catalog.clock)
 
     def compactions(self) -> dict[int, int]:
@@ -181,6 +188,15 @@ def joined() -> Scenario:
     return Scenario.of(catalog, table, Strategy.UNIVERSAL)
 
 
+def encoded() -> Scenario:
+    """Row groups of three files are encoded by two threads while others are decoded."""
+    catalog = memory_catalog("fault-compact-encoded")
+    table = append_table(catalog, file__block_size="1 kb", target_file_size="4 kb")
+    rows = [{"v": v, "p": f"{v * 7919 % 10007}" * 3} for v in range(200)]
+    put(table, rows[:90], rows[90:100], rows[100:])
+    return replace(Scenario.of(catalog, table, Strategy.FULL), threads=2)
+
+
 def copied() -> Scenario:
     """Row groups are copied, those of a file with deleted rows decoded between them."""
     catalog = memory_catalog("fault-compact-copied")
@@ -269,6 +285,7 @@ def _cases() -> list[Any]:
     cases += [(moved_alone, mode) for mode in (FaultMode.ERROR, FaultMode.DEAD_AFTER_EFFECT)]
     cases += [(deleted, mode) for mode in SETTLED]
     cases += [(make, mode) for make in (copied, keyed_copied) for mode in (FaultMode.ERROR, FaultMode.TORN)]
+    cases += [(encoded, mode) for mode in (FaultMode.ERROR, FaultMode.INTERRUPTED)]
     cases += [(in_groups, mode) for mode in (FaultMode.TORN,)]
     cases += [(make, FaultMode.ERROR) for make in (blobs_joined, pages_copied)]
     return [

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
-from lakecore.prefetch import Prefetch, prefetch, round_robin
+from lakecore.prefetch import Prefetch, in_threads, prefetch, round_robin
 
 
 def count(made: list[int], closed: threading.Event, fail_at: int = -1) -> Generator[int]:
@@ -78,3 +78,42 @@ def test_a_failing_source_ends_all() -> None:
         next(taken)
     assert closed.wait(5)
     assert threads() == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 9])
+def test_calls_in_threads_give_results_in_order(workers: int) -> None:
+    """While the first call lasts, so many have begun, and no more."""
+    begun: list[int] = []
+    meanwhile: list[int] = []
+
+    def call(number: int) -> int:
+        begun.append(number)
+        if number == 0:
+            wait_until(lambda: len(begun) == min(workers, 7))
+            threading.Event().wait(0.02)
+            meanwhile.extend(begun)
+        return number * number
+
+    assert list(in_threads(call, range(7), workers)) == [n * n for n in range(7)]
+    assert sorted(meanwhile) == list(range(min(workers, 7)))
+    assert threads() == 0
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_exception_of_a_call_comes_in_its_place_and_ends_the_others(workers: int) -> None:
+    def call(number: int) -> float:
+        return 1 / (2 - number)
+
+    results = in_threads(call, range(6), workers)
+    assert [next(results), next(results)] == [0.5, 1.0]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert threads() == 0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(5000):
+        if condition():
+            return
+        threading.Event().wait(0.001)
+    raise AssertionError("it did not come about")

@@ -25,7 +25,8 @@ def dictionary_string_columns(metadata: Any) -> tuple[str, ...]:
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     if sum(group.num_rows for group in groups) < LEAST_ROWS:
         return ()
-    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    schema = metadata.schema
+    leaves = [schema.column(i) for i in range(metadata.num_columns)]
     return tuple(
         leaf.path
         for i, leaf in enumerate(leaves)

@@ -49,9 +49,8 @@ class ParquetReader:
         self._source = file_io.open_input(path)
         with corrupt_data_errors(path):
             self.file = open_parquet(self._source, buffer_size=buffer_size)
-            self._int96 = any(
-                self.file.schema.column(i).physical_type == "INT96" for i in range(len(self.file.schema))
-            )
+            leaves = self.file.schema
+            self._int96 = any(leaves.column(i).physical_type == "INT96" for i in range(len(leaves)))
             self._maps = ShreddedMaps.of(self.file.schema_arrow, self.file.metadata.metadata, path)
             self.schema: pa.Schema = self._maps.schema
         self._selected: dict[str, tuple[str, ...]] = {}

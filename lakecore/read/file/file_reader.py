@@ -122,7 +122,7 @@ def read_file(
         return
     reader = open_data_file(ctx, path, file, sizes.buffer_size)
     try:
-        plan = select_stored_fields(read_columns(ctx, file, reader.schema, path, columns), reader)
+        plan = select_stored_fields(_columns_once(ctx, file, reader.schema, path, columns), reader)
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
         batch_size = min(sizes.batch_rows, batch_rows(reader.row_bytes(plan.stored)))
         selection = select_rows(group_sizes(reader), groups, live)
@@ -170,6 +170,19 @@ def _prunable(
         for field, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True)
         if source is not None and stored is not None and same_values(stored.type, field.type)
     }
+
+
+def _columns_once(
+    ctx: ReadContext, file: DataFile, stored: pa.Schema, path: str, columns: Sequence[str] | None
+) -> FileColumns:
+    """Do what `read_columns` does, once for files of one schema with the same stored columns."""
+    if ctx.options.snapshot_ordering:  # columns of one value may differ from file to file
+        return read_columns(ctx, file, stored, path, columns)
+    key = (file.schema_id, file_format(path), None if columns is None else tuple(columns))
+    entry: tuple[pa.Schema, FileColumns] | None = ctx.file_columns.get(key)
+    if entry is None or not entry[0].equals(stored, check_metadata=True):
+        entry = ctx.file_columns[key] = (stored, read_columns(ctx, file, stored, path, columns))
+    return entry[1]
 
 
 def read_columns(

@@ -186,14 +186,20 @@ class Scan:
     def _readers(
         self, parts: SplitPlan, workers: int, *, kinds: bool
     ) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
-        """Return a read of each part; where there are fewer parts than workers, parts are cut."""
-        shares = -(-workers // max(len(parts), 1))
-        for part in parts:
-            if not isinstance(self.source, SnapshotRows):
+        """Return a read of each part; where there are fewer parts than workers, parts are cut. The last ones
+        of more parts, of which not every worker would have one, are cut if all rows are read.
+        """
+        source, shares = self.source, -(-workers // max(len(parts), 1))
+        rest = len(parts) % workers if shares == 1 and self.where is None else 0
+        for number, part in enumerate(parts, 1):
+            if not isinstance(source, SnapshotRows):
                 yield partial(self.read, part, kinds=kinds)
+            elif number > len(parts) - rest:
+                for share in source.cut(part, part.size * rest // workers + 1, None):
+                    yield partial(source.read_share, share, self.columns, None, kinds=kinds)
             elif shares > 1:
-                yield from self.source.shares(part, shares, self.columns, self.where, kinds=kinds)
-            elif (read := self.source.indexed(part, self.columns, self.where, kinds=kinds)) is not None:
+                yield from source.shares(part, shares, self.columns, self.where, kinds=kinds)
+            elif (read := source.indexed(part, self.columns, self.where, kinds=kinds)) is not None:
                 yield read
 
     def count(self) -> int:

@@ -21,3 +21,5 @@ class ProofContext:
     file_io: FileIO
     shape: RowShape
     schemas: Mapping[int, TableSchema]
+    threads: int = 1
+    """So many threads read files where several are read at once."""

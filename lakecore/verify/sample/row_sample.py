@@ -13,6 +13,7 @@ from pyroaring import BitMap
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, ProofError
+from lakecore.prefetch import in_threads
 from lakecore.verify.digest.array_hash import hash_array
 from lakecore.verify.digest.columns import read_covered
 from lakecore.verify.digest.context import ProofContext
@@ -99,14 +100,19 @@ def _compare(
     span: tuple[int, int],
     sample: OutputSample,
 ) -> None:
-    read = _hashes(context, chains[0], span)
-    try:
-        written = _hashes(context, chains[1], span, sample)
-    except CorruptDataError as err:
-        raise ProofError(unit, f"its outputs cannot be read back: {err}") from err
-    for field, before, after in zip(context.shape.sampled, read, written, strict=True):
-        if len(before) != len(after) or (before != after).any():
-            row = span[0] + int((before != after).argmax()) if len(before) == len(after) else span[0]
+    before, after = chains
+
+    def written_hashes() -> list[Words]:
+        try:
+            return _hashes(context, after, span, sample)
+        except CorruptDataError as err:
+            raise ProofError(unit, f"its outputs cannot be read back: {err}") from err
+
+    sides = (lambda: _hashes(context, before, span), written_hashes)
+    read, written = in_threads(lambda side: side(), sides, context.threads)
+    for field, old, new in zip(context.shape.sampled, read, written, strict=True):
+        if len(old) != len(new) or (old != new).any():
+            row = span[0] + int((old != new).argmax()) if len(old) == len(new) else span[0]
             raise ProofError(
                 unit,
                 f"column {field.name} of row {row} of its outputs differs from its inputs (sample of seed "

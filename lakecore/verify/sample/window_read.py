@@ -14,6 +14,7 @@ from pyroaring import BitMap
 
 from lakecore.data_class import dataclass
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
+from lakecore.prefetch import in_threads
 from lakecore.types.arrow import arrow_type
 from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
@@ -86,7 +87,9 @@ class WindowReader:
 
     def inputs(self, runs: Sequence[Sequence[LookupFile]], keys: KeySpan) -> WindowRows:
         """Return live rows of the inputs, run by run."""
-        return self._join([(file, self.rows(file, keys)) for run in runs for file in run], outside=False)
+        files = [file for run in runs for file in run]
+        parts = in_threads(lambda file: self.rows(file, keys), files, self.context.threads)
+        return self._join(list(zip(files, parts, strict=True)), outside=False)
 
     def search(
         self,
@@ -100,6 +103,8 @@ class WindowReader:
 
         Files without such keys are in the answer only where the merge says that it looked rows up there.
         """
+        if not above:
+            return []
         hashes = key_hashes(inside.batch, self.shape)
         open_hashes = np.setdiff1d(hashes[inside.levels == 0], hashes[inside.levels > 0])
         files: list[SearchedFile] = []

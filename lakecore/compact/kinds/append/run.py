@@ -8,7 +8,6 @@ import logging
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
@@ -18,13 +17,15 @@ from lakecore.compact.engine.outputs import file_spec, numbered
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
 from lakecore.data_class import dataclass
-from lakecore.executor import count_rows
+from lakecore.executor import count_rows, unit_cores
+from lakecore.format.encoders import Encoders
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
+from lakecore.processes.cores import core_count
 from lakecore.read.file.file_reader import FileRows, read_file
 from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
@@ -45,13 +46,16 @@ __all__ = ["ConcatUnit", "run_unit"]
 
 logger = logging.getLogger(__name__)
 
+_ENCODERS = 2
+"""As many threads encode as fast as one decodes; each has a row group in memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatUnit:
     """This unit joins `files` in this order, without their deleted rows (`deletions`, in the same order).
 
     `file_prefix`: begins the names of new files; the unit adds the attempt. `copy`: what is copied by row
-    groups. `overlap`: encode in another thread than decode.
+    groups. `overlap`: encode in other threads than decode.
     """
 
     name: str
@@ -101,16 +105,17 @@ def run_unit(unit: ConcatUnit) -> UnitResult:
 def _by_decoding(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
     """Decode and encode all rows."""
     table = unit.table
-    writer = RollingWriter(table.reading.file_io, spec, table.clock.now_ms)
+    encoders = _encoders(unit)
+    writer = RollingWriter(table.reading.file_io, spec, table.clock.now_ms, encoders=encoders)
     try:
         rows_in = 0
         batches = _batches(unit, range(len(unit.files)))
-        ahead = partial(prefetch, room=PREFETCH_BYTES, size=lambda batch: batch.nbytes)
-        with closing(ahead(batches) if unit.overlap else batches) as batches_ahead:
-            for batch in batches_ahead:
-                rows_in += batch.num_rows
-                writer.write(batch)
         with in_background(_tallies(unit), thread=unit.overlap) as tallies:
+            with closing(_ahead(unit, batches)) as batches_ahead:
+                for batch in batches_ahead:
+                    rows_in += batch.num_rows
+                    writer.write(batch)
+            writer.begin_close()
             files = numbered(unit, writer.close())
             outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
             inputs = tuple(tallies)
@@ -150,7 +155,8 @@ def _by_copying(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
     try:
         for copies, members in groupby(enumerate(plan.parts), key=lambda one: isinstance(one[1], Footer)):
             if not copies:
-                with closing(_batches(unit, [number for number, _ in members])) as batches:
+                rows = _batches(unit, [number for number, _ in members])
+                with closing(_ahead(unit, rows)) as batches:
                     writer.encode(batches)
                 continue
             for number, footer in members:
@@ -202,6 +208,17 @@ def _batches(unit: ConcatUnit, numbers: Sequence[int]) -> Generator[pa.RecordBat
             yield batch
 
 
+def _encoders(unit: ConcatUnit) -> Encoders | None:
+    """Return the threads that encode, or None where the unit may use one core, or has no second thread."""
+    cores = unit_cores() or core_count()
+    return Encoders(_ENCODERS) if unit.overlap and cores > 1 else None
+
+
+def _ahead(unit: ConcatUnit, batches: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    """Yield batches that are decoded in another thread than they are written, if the unit may use one."""
+    return prefetch(batches, PREFETCH_BYTES, lambda batch: batch.nbytes) if unit.overlap else batches
+
+
 def _inputs(unit: ConcatUnit) -> list[tuple[StoredFile, BitMap | None]]:
     """Return the files as the proof opens them, with their deleted rows."""
     file_io = unit.table.proof.file_io
@@ -222,7 +239,7 @@ def _tallies(unit: ConcatUnit) -> Generator[Tally]:
 
 def _sample(unit: ConcatUnit, files: tuple[DataFile, ...], *, copied: bool = False) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
-    proof = unit.table.proof
+    proof = replace(unit.table.proof, threads=2 if unit.overlap else 1)
     if not proof.shape.samples:
         return None
     inputs = [LookupFile(stored, deleted) for stored, deleted in _inputs(unit)]

@@ -4,7 +4,8 @@ those of keys that no other file of the unit has. What lies between them is merg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 
@@ -16,6 +17,7 @@ from lakecore.compact.kinds.primary_key.unit import MergeUnit, file_spec, stored
 from lakecore.executor import count_rows
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.prefetch import PREFETCH_BYTES, prefetch
 from lakecore.verify.digest.row_groups import GroupPart
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_row_groups
@@ -69,7 +71,8 @@ class UnitWriter:
         for is_merged, members in numbered:
             steps = list(members)
             if is_merged:
-                self._writer.encode(self._merge(steps))
+                with closing(self._ahead(self._merge(steps))) as rows:
+                    self._writer.encode(rows)
                 continue
             for _, step in steps:
                 if isinstance(step, CopyStep):
@@ -109,7 +112,11 @@ class UnitWriter:
         """Remove all files."""
         self._writer.abort()
 
-    def _merge(self, steps: Sequence[tuple[int, Step]]) -> Iterator[pa.RecordBatch]:
+    def _ahead(self, rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        """Yield rows that are merged in another thread than they are written, if the unit may use one."""
+        return prefetch(rows, PREFETCH_BYTES, lambda batch: batch.nbytes) if self._unit.overlap else rows
+
+    def _merge(self, steps: Sequence[tuple[int, Step]]) -> Generator[pa.RecordBatch]:
         """Yield the rows that some merges leave, in key order."""
         unit = self._unit
         for number, step in steps:

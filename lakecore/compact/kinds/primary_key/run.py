@@ -129,12 +129,11 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
     writer = _KeyedWriter(unit, file_spec(unit))
     lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
-        windows = merge.windows()
-        with closing(_ahead(windows, unit)) as merged:
-            for window in merged:
-                writer.write(window.batch)
         marks: Marks = {}
         with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
+            with closing(_ahead(merge.windows(), unit)) as merged:
+                for window in merged:
+                    writer.write(window.batch)
             files = lookup_files.write_for(writer.close())
             outputs = _outputs(unit, files, marks)
             tallies = tuple(counted)
@@ -155,14 +154,14 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
     changes = _KeyedWriter(unit, changelog_spec(unit))
     lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
-        windows = merge.windows()
-        with closing(_ahead(windows, unit)) as merged:
-            for window in merged:
-                rows.write(window.batch)
-                changes.write(window.changes)
-        files, changelog = lookup_files.write_for(rows.close()), changes.close()
         marks: Marks = {}
-        tallies = tuple(_tallies(unit, marks))
+        with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
+            with closing(_ahead(merge.windows(), unit)) as merged:
+                for window in merged:
+                    rows.write(window.batch)
+                    changes.write(window.changes)
+            files, changelog = lookup_files.write_for(rows.close()), changes.close()
+            tallies = tuple(counted)
         sample_input = merge_sample(unit, inputs, files, changelog, merge.positions_found)
         moved = OutputEvidence(rows=total(tallies))  # a file that moves is what comes out
         outputs = _outputs(unit, files, marks) if by_level.rewrites else moved
@@ -197,7 +196,7 @@ def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> Output
 
 def _sample(unit: MergeUnit, sample_input: MergeSample, marks: Marks) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
-    proof = unit.table.proof
+    proof = replace(unit.table.proof, threads=2 if unit.overlap else 1)
     return sample_merge(proof, unit.name, sample_input, marks) if proof.shape.samples else None
 
 
