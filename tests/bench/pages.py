@@ -1,8 +1,9 @@
-"""The pages of a real Airflow in a real browser: pictures, what a phone shows, and seconds for 10,000 tables.
+"""The pages of a real Airflow in a real browser: pictures, what a phone shows, what axe-core finds, and seconds for
+10,000 tables.
 
     .venv/bin/python -m tests.bench.pages [--pictures FOLDER] [--figures DIRECTORY]
 
-It needs the package `chromium` of Debian, and takes some four minutes.
+It needs the package `chromium` of Debian and npm, and takes some six minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tempfile
 import time
 import urllib.parse
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -26,14 +29,30 @@ from lakecore.clock import SystemClock
 from lakecore.jobs.survey import DayPoint, State, Survey, TableRecord
 from lakecore.maintain.survey.record import Deduction, Figures
 from lakecore.maintain.survey.store import SurveyStore
+from tests.bench.accessibility import audit
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.support.chromium import Chromium
+from tests.support.golden import golden_table
 from tools.airflow_api import ENDED, AirflowApi
 from tools.airflow_server import AirflowServer
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DAY_MS = 86_400_000
 _TABLES = 10_000
+_GOLDEN = (
+    "a_append_bucket_auto",
+    "a_append_unaware",
+    "a_life_empty",
+    "a_old082_append",
+    "a_old090_pk",
+    "a_pk_dedup_b3_part",
+    "a_pk_dedup_l0",
+    "a_pk_overwrite",
+    "a_pk_postpone",
+    "a_pk_runs",
+)
+_SMALL = 14
+"""The tables of the demo, and these of Java Paimon."""
 _FORGOTTEN_S = 17.0
 """After so long the pages read a survey again."""
 _DAGS = ("lakecore_survey", "lakecore_adhoc", "lakecore_nightly")
@@ -41,6 +60,8 @@ _POLICY = [
     {"tables": ["*"], "chores": {"compact": {}, "expire-snapshots": {}, "remove-orphan-files": {}}},
     {"tables": ["shop.events"], "chores": {"expire-snapshots": {"retain-max": 50}}},
 ]
+_PREFIX = "/airflow"
+"""The path under which the API server stands, as behind a proxy."""
 _WIDTHS = {"light": 1280, "dark": 1280, "phone": 390}
 
 
@@ -54,12 +75,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, serve(Path(folder)) as server:
         for dag_id in _DAGS:
             server.api.wait(dag_id, partial(server.api.has_dag, dag_id), 300)
+        before = api_server_bytes(server)
         paths = {name: f"/lakecore/{path}" for name, path in pages(server.api).items()}
         with Chromium() as browser:
             browser.cookie(server.url, "_token", server.api._token)
             times = seconds(browser, server.url)
-            wide = look(browser, server.url, paths, options.pictures)
-            figures = {"tables": _TABLES, "too_wide": wide, "seconds": times}
+            checked = look(browser, server.url, paths, options.pictures)
+            figures = {
+                "tables": _TABLES,
+                "tables_of_the_small_lake": _SMALL,
+                "pages": len(checked),
+                "too_wide": sorted(name for name, one in checked.items() if one.wide),
+                "violations": {name: one.violations for name, one in checked.items() if one.violations},
+                "links_that_lead_elsewhere": sorted(
+                    {link for one in checked.values() for link in one.elsewhere}
+                ),
+                "seconds": times,
+                "api_server_bytes": {"before_the_first_page": before, "at_the_end": api_server_bytes(server)},
+            }
     print(json.dumps(figures, indent=2))
     write_figures("pages", measured, figures, options.figures)
 
@@ -68,6 +101,8 @@ def serve(home: Path) -> AirflowServer:
     """An Airflow with the demo's lake, and a lake of which there is only a survey of 10,000 tables."""
     with tarfile.open(_ROOT / "demo" / "lake.tar.xz") as archive:
         archive.extractall(home, filter="data")
+    for name in _GOLDEN:
+        golden_table(f"g1.{name}").copy_to(home / "lake")
     catalog = load_catalog(str(home / "big"), create_warehouse=True)
     store = SurveyStore(catalog.file_io, catalog.warehouse)
     store.add(large_survey(SystemClock().now_ms()))
@@ -82,7 +117,23 @@ def serve(home: Path) -> AirflowServer:
         "AIRFLOW_VAR_LAKECORE_POLICY": json.dumps(_POLICY),
         "LAKECORE_CONFIG": str(home / "lakecore.toml"),
     }
-    return AirflowServer(home / "airflow", connections | more)
+    server = AirflowServer(home / "airflow", connections | more)
+    server.api.url += _PREFIX
+    server.env["AIRFLOW__API__BASE_URL"] = server.url
+    server.env["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] = f"{server.url}/execution/"
+    return server
+
+
+def api_server_bytes(server: AirflowServer) -> int:
+    """The memory of the processes of the API server, with its share of what several processes have in common."""
+    total = 0
+    for pid in server.processes():
+        with suppress(OSError):
+            title = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if "api_server" in title or "api-server" in title:
+                lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+                total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return total
 
 
 def large_survey(now_ms: int) -> Survey:
@@ -140,8 +191,13 @@ def pages(api: AirflowApi) -> dict[str, str]:
         "what-if": "what-if?name=shop.orders&most=3&least=1&trigger=2",
         "what-if-partitions": "what-if?name=shop.events&partitions=8+d&every=1+d",
         "history": "history",
-        "window": "window?conn=big",
+        "window": "window",
+        "window-of-10000": "window?conn=big",
         "quarantine": "quarantine",
+        "lake-of-10000": "?conn=big",
+        "lake-of-10000-filtered": "?conn=big&q=table_000&state=sick",
+        "history-of-10000": "history?conn=big",
+        "quarantine-of-10000": "quarantine?conn=big",
         "report": f"runs/lakecore_nightly/{urllib.parse.quote(first, safe='')}",
         **actions,
     }
@@ -169,25 +225,40 @@ def ended(api: AirflowApi, dag_id: str, run_id: str) -> str | None:
     return state if state in ENDED else None
 
 
-def look(browser: Chromium, url: str, paths: Mapping[str, str], folder: Path) -> list[str]:
-    """Take pictures of each page; those that are wider than their window."""
-    wide = []
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with a page in one window."""
+
+    wide: bool
+    """It is wider than the window, or has no title."""
+    violations: list[dict[str, Any]]
+    """What axe-core finds."""
+    elsewhere: list[str]
+    """Links and forms that leave the pages, and so the path under which the API server stands."""
+
+
+def look(browser: Chromium, url: str, paths: Mapping[str, str], folder: Path) -> dict[str, Checked]:
+    """Take pictures of each page, light, dark and as on a phone, and check it."""
     for path in paths.values():  # an older answer is shown at once, and the next page has the new one
         browser.open(url + path)
     time.sleep(_FORGOTTEN_S)
     for path in paths.values():
         browser.open(url + path)
     time.sleep(3)
+    checked = {}
     for name, path in paths.items():
         for kind, width in _WIDTHS.items():
             browser.look(width=width, dark=kind == "dark")
             browser.open(url + path)
             browser.picture(folder / f"{name}-{kind}.png")
-            if browser.run("document.documentElement.scrollWidth > innerWidth") or not browser.run(
-                "document.title"
-            ):
-                wide.append(f"{name}-{kind}")
-    return wide
+            wide = browser.run("document.documentElement.scrollWidth > innerWidth || !document.title")
+            links = browser.run(
+                "[...document.links].map(a => a.href).concat([...document.forms].map("
+                "f => new URL(f.getAttribute('action') || '', location).href))"
+            )
+            elsewhere = [link for link in links if not link.startswith(f"{url}/lakecore/")]
+            checked[f"{name}-{kind}"] = Checked(bool(wide), audit(browser), elsewhere)
+    return checked
 
 
 def seconds(browser: Chromium, url: str) -> dict[str, Any]:

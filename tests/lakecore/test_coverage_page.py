@@ -1,4 +1,6 @@
-"""docs/coverage.md names tests that exist, and each of its items has one verdict with evidence."""
+"""docs/coverage.md and docs/airflow_acceptance.md name tests that exist, and each item of theirs has one verdict with
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/coverage.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| ((?:\d{3}|card)\.\d+\.\d+) \| (.+?) \| ([a-z ]+) \| (.+) \|$", PAGE, re.MULTILINE)
-NAMED = sorted(set(re.findall(r"`(tests/\S+?\.py)::(\w+)`", PAGE)))
+AIRFLOW = (ROOT / "docs/airflow_acceptance.md").read_text(encoding="utf-8")
 VERDICTS = ("works", "refused", "not needed", "gap")
 
 
@@ -23,9 +25,19 @@ def functions(path: str) -> frozenset[str]:
     )
 
 
-def test_the_named_tests_exist() -> None:
-    assert [f"{path}::{name}" for path, name in NAMED if name not in functions(path)] == []
-    assert PAGE.count("`tests/") == len(re.findall(r"`tests/\S+?\.py(?:::\w+)?`", PAGE)), "a name is cut"
+@pytest.mark.parametrize("page", [PAGE, AIRFLOW], ids=["coverage", "airflow"])
+def test_the_named_tests_exist(page: str) -> None:
+    named = sorted(set(re.findall(r"`(tests/\S+?\.py)::(\w+)`", page)))
+    assert [f"{path}::{name}" for path, name in named if name not in functions(path)] == []
+    assert page.count("`tests/") == len(re.findall(r"`tests/\S+?\.py(?:::\w+)?`", page)), "a name is cut"
+    assert [name for name in re.findall(r"`(docs/figures/\S+)`", page) if not (ROOT / name).exists()] == []
+
+
+def test_each_item_of_airflow_has_one_verdict() -> None:
+    rows = [line.split(" | ") for line in AIRFLOW.splitlines() if line.startswith("| ")]
+    verdicts = Counter(row[1] for row in rows if len(row) == 3)
+    assert set(verdicts) == {"verdict", "met", "in part", "not met"}
+    assert sum(bool(re.match(r"\| B\d+: ", row[0])) for row in rows) == 23
 
 
 def test_each_item_has_one_verdict() -> None:

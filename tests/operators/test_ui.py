@@ -205,6 +205,22 @@ def test_a_page_runs_no_script_and_loads_nothing(client: TestClient, lake: Files
         assert answer.headers["cache-control"] == "no-store"
 
 
+def test_whatever_is_on_a_page_is_in_a_landmark_and_links_in_texts_have_a_line(
+    client: TestClient, lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that screen readers can jump to it, and people who see no colours find it (axe-core: region, link-in-text-block)."""
+    monkeypatch.setattr(page, "lake_connections", lambda session: ["lake_default", "other"])
+    run(Job(), lake)
+    for path in ("/", "/table?name=g1.a_pk_runs", "/history", "/window", "/quarantine"):
+        text = client.get(path).text
+        assert text.count('<select name="conn">') == 1
+        _, _, body = re.sub(r"(?s)<nav.*?</nav>|<main.*</main>", "", text).partition("<body>")
+        assert re.sub(r"\s", "", body) == '<aclass="skip"href="#main">Skiptothecontent</a></body></html>', (
+            path
+        )
+        assert re.search(r"[ ,]p a, li a, caption a \{ text-decoration: underline; \}", text)
+
+
 def records(count: int, **changes: Any) -> tuple[TableRecord, ...]:
     return tuple(
         TableRecord(table=f"d.t{number:05d}", state=State.OK, surveyed_ms=1, score=number % 101, **changes)
