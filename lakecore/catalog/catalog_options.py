@@ -24,8 +24,6 @@ _KNOWN_KEYS = frozenset(
     | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS, *CACHE_OPTIONS) for key in one.keys}
 )
 ONLY_VALUES: Mapping[str, tuple[str, str]] = {
-    "cache.partition.max-num": ("0", "partitions are listed anew each time"),
-    "cache.snapshot.max-num-per-table": ("0", "a rollback replaces snapshots, so they are read each time"),
     "cache.manifest.soft-values": ("false", "the memory of the cache is bounded by its options"),
 }
 """One value of such an option describes what every catalog does here. It is accepted, and other values are

@@ -21,6 +21,7 @@ from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSo
 from lakecore.fs.link_checks import LinkChecks
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.routed import RoutedFileIO
+from lakecore.fs.stores.watched import WatchedFileIO
 from lakecore.fs.table_rights import TableRights
 from lakecore.fs.tally import TALLY
 
@@ -247,6 +248,8 @@ def _with_roots(file_io: FileIO, roots: tuple[str, ...]) -> FileIO:
     """Return storage whose local changes pass through no link below `roots`."""
     if isinstance(file_io, LocalFileIO):
         return replace(file_io, roots=roots)
+    if isinstance(file_io, WatchedFileIO):
+        return replace(file_io, inner=_with_roots(file_io.inner, roots))
     if isinstance(file_io, RoutedFileIO):
         return RoutedFileIO(file_io.route.with_each(partial(_with_roots, roots=roots)))
     return file_io

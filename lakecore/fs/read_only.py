@@ -8,7 +8,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.fs.file_io import FileStatus, OutputFile, RangeSource
 
-__all__ = ["FileReads", "ReadOnlyFileIO"]
+__all__ = ["FileReads", "InnerReads", "ReadOnlyFileIO"]
 
 
 class FileReads(Protocol):
@@ -25,13 +25,10 @@ class FileReads(Protocol):
     def stat(self, path: str) -> FileStatus | None: ...
 
 
-@dataclass(frozen=True)
-class ReadOnlyFileIO:
-    """This is `inner` without changes: each raises UnsupportedError. It pickles when `inner` does."""
+class InnerReads:
+    """It reads through `inner`."""
 
     inner: FileReads
-    reason: str
-    """It says why nothing can be changed, and what to do instead."""
 
     def open_input(self, path: str) -> Any:
         return self.inner.open_input(path)
@@ -41,6 +38,21 @@ class ReadOnlyFileIO:
 
     def read(self, path: str) -> bytes:
         return self.inner.read(path)
+
+    def list(self, path: str) -> list[FileStatus]:
+        return self.inner.list(path)
+
+    def stat(self, path: str) -> FileStatus | None:
+        return self.inner.stat(path)
+
+
+@dataclass(frozen=True)
+class ReadOnlyFileIO(InnerReads):
+    """This is `inner` without changes: each raises UnsupportedError. It pickles when `inner` does."""
+
+    inner: FileReads
+    reason: str
+    """It says why nothing can be changed, and what to do instead."""
 
     def open_output(self, path: str) -> OutputFile:
         self._refuse("created", path)
@@ -53,12 +65,6 @@ class ReadOnlyFileIO:
 
     def overwrite(self, path: str, data: bytes) -> None:
         self._refuse("replaced", path)
-
-    def list(self, path: str) -> list[FileStatus]:
-        return self.inner.list(path)
-
-    def stat(self, path: str) -> FileStatus | None:
-        return self.inner.stat(path)
 
     def delete(self, path: str) -> None:
         self._refuse("deleted", path)

@@ -44,6 +44,10 @@ class SchemaStore:
             self._loaded[schema_id] = self._read(schema_id)
         return self._loaded[schema_id]
 
+    def keep(self, schema: TableSchema) -> None:
+        """Let `load` return a schema that was read from this directory already."""
+        self._loaded.setdefault(schema.id, schema)
+
     def list_ids(self) -> tuple[int, ...]:
         """Return the ids, ascending."""
         return numbered(_SCHEMA, self.file_io.list(self.paths.schema_dir))

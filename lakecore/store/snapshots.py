@@ -44,15 +44,15 @@ class SnapshotStore:
     """This is the server that knows the newest snapshot and commits; None where files are published."""
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot, None before the first. It costs two reads and a check; a listing
-        without hints. With a server it costs one request.
+        """Return the newest snapshot, None before the first. It costs three reads, of which one finds
+        nothing; a listing without hints. With a server it costs one request.
 
         Rule of the format: LATEST counts only if the next id does not exist. Raises CorruptDataError.
         """
         if self.versions is not None:
             return self.versions.latest(self.paths.branch)
         hint = self._hint(self.paths.latest_hint)
-        if hint is not None and self.file_io.stat(self.paths.snapshot(hint + 1)) is None:
+        if hint is not None and self._read(hint + 1) is None:  # on object stores a stat would list, too
             snapshot = self.find(hint)
             if snapshot is not None:
                 return snapshot
@@ -88,6 +88,9 @@ class SnapshotStore:
         """Return the snapshot, or None if it does not exist (expired, or not yet there). Raises
         CorruptDataError.
         """
+        return self._read(snapshot_id)
+
+    def _read(self, snapshot_id: int) -> Snapshot | None:
         path = self.paths.snapshot(snapshot_id)
         try:
             snapshot = Snapshot.from_json(self.file_io.read(path), path)

@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.bench.cached_requests
 
 The server is moto. The table has a partition a day; each commit adds a file to each of some. One step after the other is counted:
-a first plan, the same plan again, a plan after a commit of another process, and partitions twice.
+a load of the table and a first plan, both again, a plan after a commit of another process, and partitions twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from lakecore import load_catalog
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.support.s3_server import S3Server, s3_server
 
-CATALOGS: dict[str, dict[str, str]] = {"without": {}, "with the cache": {"cache-enabled": "true"}}
+MANIFESTS = {"cache-enabled": "true"}
+ALL = {**MANIFESTS, "cache.snapshot.max-num-per-table": "20", "cache.partition.max-num": "1000"}
+CATALOGS: dict[str, dict[str, str]] = {
+    "without": {},
+    "with the cache": MANIFESTS,
+    "with what may be stale": ALL,
+}
 DEFINITION = {
     "columns": ["k INT", "p STRING"],
     "partitionKeys": ["p"],
@@ -85,6 +91,8 @@ def steps(server: S3Server, written: Any, own: dict[str, str], counter: Requests
     figures["load the table"] = counter.take()
     files = len(table.scan().plan())
     figures["first plan"] = counter.take()
+    table = catalog.load_table(written.name)
+    figures["load the table again"] = counter.take()
     assert len(table.scan().plan()) == files
     figures["the same plan again"] = counter.take()
     append(written, 1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import NoReturn
 
+from lakecore.catalog.names import TableName
 from lakecore.catalog.objects.file_tables import FileTable, file_table_of, format_partitions
 from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
 from lakecore.catalog.partitions.selection import parse_request, select_partitions
@@ -13,7 +15,9 @@ from lakecore.commit.request import Overwrite
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.listed_partitions import partition_texts
+from lakecore.metadata.schema import TableSchema
 from lakecore.read.directory.format_table import FormatTable
+from lakecore.store.cache.table_cache import TableCache
 from lakecore.system.counts import partition_counts
 from lakecore.table import Commit, Table
 
@@ -32,15 +36,34 @@ class FilePartitions:
     """It loads a table."""
     check_droppable: Callable[[str], None]
     """It raises OnHoldError for a table whose rows must not be dropped."""
+    cache: TableCache | None = field(default=None, compare=False)
+    """It keeps lists of partitions; None where they are read each time."""
 
     def list(
         self, table: str, *, partitions: PartitionRequest | None = None, where: str | None = None
     ) -> list[Partition]:
-        """List the partitions as `Partitions.list` says. It costs a read of the manifests."""
+        """List the partitions as `Partitions.list` says. It costs a read of the manifests, unless the cache
+        has the list: then it may be stale.
+        """
+        schema, every = self._complete_list(table)
+        specs = None if partitions is None else parse_request(partitions, schema)
+        return select_partitions(every, schema, specs, where)
+
+    def _complete_list(self, table: str) -> tuple[TableSchema, Sequence[Partition]]:
+        """Return the schema of a table and all of its partitions."""
+        parsed = TableName.parse(table)
+        key = parsed.database, parsed.table, parsed.branch
+        changes = 0 if self.cache is None else self.cache.changes()
+        if self.cache is not None and parsed.system is None:
+            entry: tuple[TableSchema, Sequence[Partition]] | None = self.cache.partitions(key)
+            if entry is not None:
+                return entry
         loaded = data_table(self.load(table), table)
         loaded._check_select()
-        specs = None if partitions is None else parse_request(partitions, loaded.schema)
-        return select_partitions(file_partitions(loaded), loaded.schema, specs, where)
+        entry = loaded.schema, tuple(file_partitions(loaded))
+        if self.cache is not None:
+            self.cache.put_partitions(key, loaded.path, entry, len(entry[1]), changes)
+        return entry
 
     def list_page(
         self, table: str, *, limit: int | None = None, token: str | None = None, pattern: str | None = None

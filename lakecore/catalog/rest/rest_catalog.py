@@ -108,6 +108,11 @@ class RestCatalog:
         check_catalog_options(settings, "rest", cls.option_keys())
         clock = SystemClock()
         cache = open_cache(options, clock)
+        if cache is not None and cache.limits.allows_stale:
+            raise UnsupportedError(
+                "catalog options cache.snapshot.max-num-per-table and cache.partition.max-num: with "
+                "metastore=rest the server is asked each time; set both to 0, or leave them out"
+            )
         client = RestClient(RestOptions.from_options(options, clock), clock)
         query = {"warehouse": config.warehouse} if config.warehouse else None
         answer = client.get(f"open the catalog {config.warehouse}", ("v1", "config"), query)

@@ -32,6 +32,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.stores.registry import is_read_only
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.store.cache.manifest_cache import ManifestCache
+from lakecore.store.cache.table_cache import TableCache
 
 __all__ = ["DatabaseCatalog"]
 
@@ -62,6 +63,8 @@ class DatabaseCatalog(ABC):
     """These are Paimon's users and privileges; None (in tests): nobody asks for them."""
     manifest_cache: ManifestCache | None = field(default=None, compare=False)
     """Plans of reads of its tables keep decoded manifests there; None without `cache-enabled=true`."""
+    table_cache: TableCache | None = field(default=None, compare=False)
+    """It keeps what others may change, for scans and lists of partitions; None without options for it."""
 
     def __repr__(self) -> str:
         """Return the warehouse on one line, without the options of the storage; reads nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import cast
@@ -16,6 +16,7 @@ from lakecore.catalog.objects.table_page import TablePage, check_limit, page_of
 from lakecore.catalog.partitions.file_partitions import FilePartitions
 from lakecore.catalog.partitions.partition import Partitions
 from lakecore.catalog.privileges.grants import ROOT, Grants
+from lakecore.catalog.warehouse.cached_table import cached_table
 from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
 from lakecore.catalog.warehouse.record_tables import RECORD_TABLES, record_table
 from lakecore.data_class import dataclass
@@ -25,6 +26,7 @@ from lakecore.fs.table_rights import TableRights
 from lakecore.maintain.interrupted_renames import InterruptedRenames
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.branches import BranchStore
+from lakecore.store.cache.table_cache import TableCache
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
@@ -52,10 +54,18 @@ class NamedTables(DatabaseCatalog):
         """Return the lock that writers of the table share, None without one."""
         return None
 
-    def _lock_of(self, name: TableName) -> AbstractContextManager[None]:
-        """Return what excludes other changes of the table's name and schemas, if the catalog has a lock."""
+    @contextmanager
+    def _lock_of(self, name: TableName) -> Iterator[None]:
+        """Exclude other changes of the table's name and schemas, if the catalog has a lock, and let the cache
+        forget the table afterwards.
+        """
         lock = self._table_lock(name)
-        return nullcontext() if lock is None else lock.acquire()
+        with nullcontext() if lock is None else lock.acquire():
+            try:
+                yield
+            finally:
+                if self.table_cache is not None:
+                    self.table_cache.forget_name(name.database, name.table)
 
     def list_tables(
         self, database: str, *, pattern: str | None = None, table_type: str | None = None
@@ -119,9 +129,9 @@ class NamedTables(DatabaseCatalog):
         return dict.fromkeys(self.list_tables(database), kind)
 
     def table_exists(self, name: str) -> bool:
-        """Return whether `load_table` would find the table, branch or system table."""
+        """Return whether `load_table` would find the table, branch or system table. No cache is asked."""
         try:
-            self.load_table(name)
+            self._open(name)
         except NotFoundError:
             return False
         return True
@@ -132,6 +142,12 @@ class NamedTables(DatabaseCatalog):
         A system table (`db.t$files`, `sys.tables`) has `scan` only: anything else of it is refused. Raises
         NotFoundError naming what exists instead.
         """
+        return self._open(name, options, self.table_cache)
+
+    def _open(
+        self, name: str, options: Mapping[str, str] | None = None, cache: TableCache | None = None
+    ) -> Table:
+        """Load a table as `load_table` does; without a cache from storage."""
         parsed = TableName.parse(name)
         if parsed.database == CATALOG_DATABASE and parsed.table in CATALOG_TABLES:
             options_of_catalog = {"warehouse": self.warehouse}
@@ -143,6 +159,8 @@ class NamedTables(DatabaseCatalog):
         rights = self._rights(parsed)
         if rights is not None and parsed.system is not None:
             rights.check_select()
+        if cache is not None and parsed.system is None and rights is None:
+            return cached_table(cache, parsed, partial(self._load, parsed), options)
         table = self._load(replace(parsed, system=None), options, rights)
         return table if parsed.system is None else cast("Table", SystemTable(table, parsed.system.lower()))
 
@@ -152,7 +170,12 @@ class NamedTables(DatabaseCatalog):
         return self._file_partitions()
 
     def _file_partitions(self) -> FilePartitions:
-        return FilePartitions(self.load_table, partial(self._removal.check_no_hold, chore="drop-partition"))
+        without_users = self.privileges is None or not self.privileges.enabled
+        return FilePartitions(
+            self._open,
+            partial(self._removal.check_no_hold, chore="drop-partition"),
+            self.table_cache if without_users else None,
+        )
 
     def _all_tables(self) -> Iterator[tuple[str, str, Table]]:
         for database in self.list_databases():
@@ -184,7 +207,9 @@ class NamedTables(DatabaseCatalog):
         files = confine(self.file_io, allowed)
         lock = self._table_lock(parsed)
         stores = TableStores(schema, files, paths, self.clock, lock, manifest_cache=self.manifest_cache)
-        table = Table(str(parsed), self._with_partition_list(parsed, stores))
+        stores = self._with_partition_list(parsed, stores)
+        stores.schemas.keep(schema)
+        table = Table(str(parsed), stores)
         return table.with_options(options) if options else table
 
     def _load_objects(

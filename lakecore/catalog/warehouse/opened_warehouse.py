@@ -11,7 +11,9 @@ from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.allowed_paths import BLOB_ROOTS, EXTERNAL_ROOTS, declared_roots
 from lakecore.fs.resolve import file_io_for, plain_path
+from lakecore.fs.stores.watched import WatchedFileIO
 from lakecore.store.cache.manifest_cache import open_cache
+from lakecore.store.cache.table_cache import TableCache
 
 __all__ = ["opened_warehouse"]
 
@@ -26,6 +28,9 @@ def opened_warehouse(config: CatalogConfig, *, create: bool) -> dict[str, Any]:
     cache = open_cache(config.options, clock)
     warehouse = plain_path(config.warehouse)
     file_io = file_io_for(config.warehouse, config.options)
+    tables = None if cache is None or not cache.limits.allows_stale else TableCache(cache.limits, clock)
+    if tables is not None:
+        file_io = WatchedFileIO(file_io, tables)
     if not create and "://" not in warehouse:
         status = file_io.stat(warehouse)
         if status is None:
@@ -45,4 +50,5 @@ def opened_warehouse(config: CatalogConfig, *, create: bool) -> dict[str, Any]:
         "blob_roots": declared_roots(BLOB_ROOTS, config.options) or (),
         "table_defaults": table_defaults(config.options),
         "manifest_cache": cache,
+        "table_cache": tables,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
@@ -38,9 +39,17 @@ _MAX_MEMORY: Option[int | None] = Option(
 _VECTORS = Option(
     "cache.deletion-vectors.max-num", int, 100_000, "Deletion vectors that kept index manifests may name."
 )
+_SNAPSHOTS = Option(
+    "cache.snapshot.max-num-per-table", int, 0,
+    "Snapshots of a table, and with any its schema, that scans are given from memory.",
+)  # fmt: skip
+_PARTITIONS = Option(
+    "cache.partition.max-num", int, 0, "Partitions that lists of partitions in memory may have."
+)
 _LIMITS = (_AFTER_ACCESS, _AFTER_WRITE, _SMALL_MEMORY, _THRESHOLD, _MAX_MEMORY, _VECTORS)
+_STALE = (_SNAPSHOTS, _PARTITIONS)
 
-CACHE_OPTIONS = (CACHE_ENABLED, *_LIMITS)
+CACHE_OPTIONS = (CACHE_ENABLED, *_LIMITS, *_STALE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,15 @@ class CacheLimits:
     after_write_ms: int = 1_800_000
     vectors: int = 100_000
     """So many deletion vectors may be in what it keeps."""
+    snapshots: int = 0
+    """So many snapshots of a table, and its schema, are kept for scans, which may then be stale; 0: none."""
+    partitions: int = 0
+    """So many partitions may be in the lists that are kept, which may be stale; 0: no list is kept."""
+
+    @property
+    def allows_stale(self) -> bool:
+        """Return whether anything is kept that others can change."""
+        return self.snapshots > 0 or self.partitions > 0
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> CacheLimits | None:
@@ -64,14 +82,15 @@ class CacheLimits:
         is not enabled.
         """
         if not CACHE_ENABLED.read(raw):
-            keys = sorted(key for option in _LIMITS for key in option.keys if key in raw)
+            options: list[Option[Any]] = [*_LIMITS, *(option for option in _STALE if option.read(raw) != 0)]
+            keys = sorted(key for option in options for key in option.keys if key in raw)
             if keys:
                 raise UnsupportedError(
                     f"catalog option {keys[0]}: it would have no effect without {CACHE_ENABLED.key}=true; "
                     "set that, or leave it out"
                 )
             return None
-        for option in _LIMITS:
+        for option in (*_LIMITS, *_STALE):
             _check(option, raw)
         memory, whole = _SMALL_MEMORY.read(raw), _MAX_MEMORY.read(raw)
         every_size = whole is not None and whole > memory
@@ -81,6 +100,8 @@ class CacheLimits:
             after_access_ms=_AFTER_ACCESS.read(raw),
             after_write_ms=_AFTER_WRITE.read(raw),
             vectors=_VECTORS.read(raw),
+            snapshots=_SNAPSHOTS.read(raw),
+            partitions=_PARTITIONS.read(raw),
         )
 
 

@@ -13,6 +13,7 @@ import pytest
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError, PrivilegeError
+from lakecore.fs.memory import MemoryFileIO
 from lakecore.fs.table_rights import TableRights
 from lakecore.jobs import compact, expire_snapshots, remove_orphan_files
 from lakecore.jobs.versions import branches, rollback
@@ -145,6 +146,20 @@ def test_a_second_plan_reads_no_manifest(monkeypatch: pytest.MonkeyPatch) -> Non
     copy = pickle.loads(pickle.dumps(catalog.load_table("d.t")))
     assert copy._stores.manifest_cache is None
     assert len(rows_of(copy)) == 3
+
+
+def test_a_scan_does_not_read_the_schema_of_its_handle_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = memory_catalog("schema-once")
+    put(lake.create_table("d.t", APPEND), [{"k": 1, "v": "x"}])
+    read, paths = MemoryFileIO.read, []
+
+    def noted(storage: MemoryFileIO, path: str) -> bytes:
+        paths.append(path)
+        return read(storage, path)
+
+    monkeypatch.setattr(MemoryFileIO, "read", noted)
+    assert rows_of(lake.load_table("d.t")) == [(1, "x")]
+    assert [path.rpartition("/")[2] for path in paths if "/schema/" in path] == ["schema-0"]
 
 
 def test_a_second_list_of_partitions_reads_no_manifest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,8 +61,7 @@ def test_options_without_effect_are_refused_with_the_reason(tmp_path: Path) -> N
     same = {"cache-enabled": "true", "cache.partition.max-num": "0", "cache.snapshot.max-num-per-table": "0"}
     assert FilesystemCatalog.open(CatalogConfig(str(tmp_path), same)).list_databases() == []
     for key, why in (
-        ("cache.partition.max-num", "partitions are listed anew.*set it to 0"),
-        ("cache.snapshot.max-num-per-table", "a rollback replaces snapshots"),
+        ("cache.manifest.soft-values", "bounded by its options.*set it to false"),
         ("case-sensitive", "as they are written"),
     ):
         with pytest.raises(UnsupportedError, match=f"catalog option {key}.*: .*{why}"):

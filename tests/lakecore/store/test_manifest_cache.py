@@ -143,6 +143,8 @@ def test_memory_is_counted(count: int, keys: bool) -> None:
             CacheLimits(after_access_ms=1000, after_write_ms=2000),
         ),
         ({"cache.deletion-vectors.max-num": "0"}, CacheLimits(vectors=0)),
+        ({"cache.snapshot.max-num-per-table": "20"}, CacheLimits(snapshots=20)),
+        ({"cache.partition.max-num": "1000"}, CacheLimits(partitions=1000)),
     ],
 )
 def test_options(options: dict[str, str], limits: CacheLimits | None) -> None:
@@ -161,6 +163,8 @@ def test_options(options: dict[str, str], limits: CacheLimits | None) -> None:
         ("cache.expire-after-write", "-1 s"),
         ("cache.manifest.max-memory", "-1"),
         ("cache.deletion-vectors.max-num", "-5"),
+        ("cache.snapshot.max-num-per-table", "-1"),
+        ("cache.partition.max-num", "many"),
         ("cache.manifest.small-file-memory", "much"),
         ("cache-enabled", "yes"),
     ],
@@ -168,3 +172,8 @@ def test_options(options: dict[str, str], limits: CacheLimits | None) -> None:
 def test_options_that_are_none(key: str, value: str) -> None:
     with pytest.raises(InvalidOptionError, match=key.replace(".", r"\.")):
         CacheLimits.from_options({"cache-enabled": "true", key: value})
+
+
+def test_zero_says_what_is_done_without_a_cache() -> None:
+    same = {"cache.snapshot.max-num-per-table": "0", "cache.partition.max-num": "0"}
+    assert CacheLimits.from_options(same) is None
