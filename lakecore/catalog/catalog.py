@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.objects.function import Functions
-from lakecore.catalog.objects.table_page import TablePage
+from lakecore.catalog.objects.table_page import NamePage, TablePage
 from lakecore.catalog.objects.view import Views
 from lakecore.catalog.partitions.partition import Partitions
 from lakecore.clock import Clock
@@ -74,6 +74,13 @@ class Catalog(Protocol):
 
     def list_databases(self) -> list[str]:
         """List the database names in order."""
+
+    def list_databases_page(
+        self, *, limit: int, token: str | None = None, pattern: str | None = None
+    ) -> NamePage:
+        """List one page of at most `limit` databases, those whose names are like `pattern` (`ods_%`). `token`
+        is the `next_token` of the page before, None for the first page.
+        """
 
     def get_database(self, name: str) -> Database:
         """Return a database with its properties."""

@@ -109,6 +109,12 @@ def test_a_view_and_a_table_do_not_share_a_name_and_a_cascade_drops_both(
     table = {"columns": ["k INT"], "options": {"bucket": "-1"}}
     both.catalog.create_database("d")
     both.catalog.views.create("d.v", VIEW)
+    both.catalog.views.create("d.w", VIEW)
+    page = both.catalog.views.list_page("d", limit=1)
+    assert (page.names, page.next_token) == (("v",), "v")
+    page = both.catalog.views.list_page("d", limit=1, token="v")
+    assert (page.names, page.next_token) == (("w",), None)
+    both.catalog.views.drop("d.w")
     assert not both.java_runs("create", "d.v", json.dumps(table))
     assert both.java_runs("create", "d.t", json.dumps(table))
     assert not both.java_runs("rename-view", "d.v", "d.t")

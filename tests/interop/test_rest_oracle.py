@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from lakecore.catalog.objects.function import Function
 from lakecore.catalog.objects.table_filter import TABLE_TYPES
+from lakecore.catalog.objects.table_page import NamePage
+from lakecore.catalog.objects.view import View
 from lakecore.catalog.registry import load_catalog
 from lakecore.errors import (
     AlreadyExistsError,
@@ -222,6 +225,32 @@ def test_lists_by_type_and_name_are_those_of_java(
             assert sorted([*listed, *page.tables]) == java
             seen.add(tuple(java))
     assert len(seen) > 6
+
+
+def test_java_s_server_makes_the_pages_of_databases_views_and_functions(
+    oracle2: Oracle, tmp_path: Path
+) -> None:
+    catalog = Both(oracle2, tmp_path).catalog
+    names = ["a", "ab", "b", "c"]
+    for name in names:
+        catalog.create_database(name)
+        catalog.views.create(f"a.{name}", View.from_json({"fields": ["k INT"], "query": "select 1 as k"}))
+        catalog.functions.create(f"a.{name}", Function.from_json({}))
+    lists: list[tuple[Callable[..., NamePage], list[str]]] = [
+        (catalog.list_databases_page, catalog.list_databases()),
+        (partial(catalog.views.list_page, "a"), catalog.views.list("a")),
+        (partial(catalog.functions.list_page, "a"), catalog.functions.list("a")),
+    ]
+    for ask, whole in lists:
+        assert whole == names
+        for pattern, expected in (("", names), ("a%", ["a", "ab"]), ("b", ["b"]), ("z%", [])):
+            pages, token = list[tuple[str, ...]](), None
+            while not pages or token is not None:
+                page = ask(limit=1, token=token, pattern=pattern)
+                pages.append(page.names)
+                token = page.next_token
+            assert sorted(name for part in pages for name in part) == expected
+            assert all(len(part) <= 1 for part in pages)
 
 
 def test_a_drop_that_would_keep_files_is_refused(oracle2: Oracle, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.names import TableName, alternatives, check_not_system, split_object
+from lakecore.catalog.objects.table_page import NamePage, name_page_of
 from lakecore.catalog.objects.view import View, changed_view
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.data_class import dataclass
@@ -40,6 +41,12 @@ class JdbcViews:
         """List the views of one database, in order. Raises NotFoundError for one that does not exist."""
         self.check_database(TableName(database, ""))
         return sorted(self.names.views(database))
+
+    def list_page(
+        self, database: str, *, limit: int, token: str | None = None, pattern: str | None = None
+    ) -> NamePage:
+        """List one page of at most `limit` views after the name `token`. It costs as much as the list."""
+        return name_page_of(self.list(database), limit=limit, token=token, pattern=pattern)
 
     def get(self, name: str) -> View:
         """Return a view. Raises NotFoundError, CorruptDataError for JSON that is no view."""

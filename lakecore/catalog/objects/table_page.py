@@ -1,14 +1,15 @@
-"""This module has one page of a list of tables. It is pure."""
+"""This module has one page of a list of tables, or of other names. It is pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
 
+from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
-__all__ = ["TablePage", "check_limit", "page_of"]
+__all__ = ["NamePage", "TablePage", "check_limit", "name_page_of", "page_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,19 @@ class TablePage:
     """It continues the list; None at its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamePage:
+    """This is a part of a list of databases, views or functions."""
+
+    names: tuple[str, ...]
+    next_token: str | None = None
+    """It continues the list; None at its end."""
+
+
 def check_limit(limit: int) -> None:
-    """Raise InvalidInputError for a number of tables that no page can have."""
+    """Raise InvalidInputError for a number of names that no page can have."""
     if limit < 1:
-        raise InvalidInputError(f"limit {limit}: a page has at least one table")
+        raise InvalidInputError(f"limit {limit}: a page has at least one name")
 
 
 def page_of(names: Iterable[str], limit: int) -> TablePage:
@@ -34,3 +44,13 @@ def page_of(names: Iterable[str], limit: int) -> TablePage:
     if len(first) <= limit:
         return TablePage(tuple(first))
     return TablePage(tuple(first[:limit]), first[limit - 1])
+
+
+def name_page_of(names: Iterable[str], *, limit: int, token: str | None, pattern: str | None) -> NamePage:
+    """Return the page of at most `limit` names after `token` that are like `pattern`. Raises
+    InvalidInputError for a limit below 1 and for a pattern that is invalid.
+    """
+    check_limit(limit)
+    chosen = TableFilter.of(pattern, None)
+    page = page_of((one for one in sorted(names) if one > (token or "") and chosen.has_name(one)), limit)
+    return NamePage(page.tables, page.next_token)

@@ -14,6 +14,7 @@ from lakecore.catalog.objects.changes import (
     check_keys,
     texts_of,
 )
+from lakecore.catalog.objects.table_page import NamePage
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.types.datatypes import DataField
@@ -83,6 +84,13 @@ class Views(Protocol):
 
     def list(self, database: str) -> list[str]:
         """List the views of one database, in order."""
+
+    def list_page(
+        self, database: str, *, limit: int, token: str | None = None, pattern: str | None = None
+    ) -> NamePage:
+        """List one page of at most `limit` views, those whose names are like `pattern` (`v_%`). `token` is
+        the `next_token` of the page before, None for the first page.
+        """
 
     def get(self, name: str) -> View:
         """Return a view."""

@@ -33,11 +33,12 @@ from lakecore.catalog.objects.external_tables import (
 )
 from lakecore.catalog.objects.new_file_tables import file_table_schema
 from lakecore.catalog.objects.table_filter import TableFilter
-from lakecore.catalog.objects.table_page import TablePage, check_limit, page_of
+from lakecore.catalog.objects.table_page import NamePage, TablePage, check_limit, page_of
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.changes import change_to_json, schema_to_json
 from lakecore.catalog.rest.client import RestClient
+from lakecore.catalog.rest.name_pages import PageRequest, page_of_server
 from lakecore.catalog.rest.options import HEADER_PREFIX, OPTIONS, PREFIX, RestOptions, merged_options
 from lakecore.catalog.rest.resource_paths import ResourcePaths, object_name
 from lakecore.catalog.rest.rest_partitions import RestPartitions
@@ -171,6 +172,16 @@ class RestCatalog:
     def list_databases(self) -> list[str]:
         """List the database names in order. It costs one request a page."""
         return sorted(map(str, self.client.list("list databases", self._paths.of("databases"), "databases")))
+
+    def list_databases_page(
+        self, *, limit: int, token: str | None = None, pattern: str | None = None
+    ) -> NamePage:
+        """List one page of the databases as the server chooses and orders them. It is one request. Raises
+        InvalidInputError for a `limit` below 1.
+        """
+        request = PageRequest(limit, token, "databaseNamePattern", pattern)
+        path = self._paths.of("databases")
+        return page_of_server(self.client, "list databases", path, "databases", request)
 
     def get_database(self, name: str) -> Database:
         """Return a database with its properties, and its location as the property `location`."""

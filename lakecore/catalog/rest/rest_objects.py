@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from lakecore.catalog.names import check_not_system, split_object
+from lakecore.catalog.objects.table_page import NamePage
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.client import RestClient
+from lakecore.catalog.rest.name_pages import PageRequest, page_of_server
 from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError
@@ -39,6 +41,12 @@ class RestObjects(Generic[T]):
         """List the names of one database, in order. It costs one request a page."""
         path = self.paths.database(database, self.kind)
         return sorted(map(str, self.client.list(f"list {self.kind} of {database!r}", path, self.kind)))
+
+    def list_page(self, database: str, *, limit: int, token: str | None, pattern: str | None) -> NamePage:
+        """List one page as the server chooses and orders it. Raises InvalidInputError for a limit below 1."""
+        path = self.paths.database(database, self.kind)
+        what, key = f"list {self.kind} of {database!r}", f"{self.word}NamePattern"
+        return page_of_server(self.client, what, path, self.kind, PageRequest(limit, token, key, pattern))
 
     def get(self, name: str) -> T:
         """Return an object. Raises NotFoundError, UnavailableError for an answer that is none."""

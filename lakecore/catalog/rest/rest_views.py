@@ -7,6 +7,7 @@ from typing import Any
 
 from lakecore.catalog.names import split_object
 from lakecore.catalog.objects.function import Function, changed_function, check_function_name
+from lakecore.catalog.objects.table_page import NamePage
 from lakecore.catalog.objects.view import View, changed_view
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.resource_paths import ResourcePaths
@@ -30,6 +31,12 @@ class RestViews:
     def list(self, database: str) -> list[str]:
         """List the views of one database, in order. It costs one request a page."""
         return self.objects.list(database)
+
+    def list_page(
+        self, database: str, *, limit: int, token: str | None = None, pattern: str | None = None
+    ) -> NamePage:
+        """List one page as the server chooses and orders it. It is one request."""
+        return self.objects.list_page(database, limit=limit, token=token, pattern=pattern)
 
     def get(self, name: str) -> View:
         """Return a view. Raises NotFoundError."""
@@ -70,6 +77,12 @@ class RestFunctions:
     def list(self, database: str) -> list[str]:
         """List the functions of one database, in order. It costs one request a page."""
         return self.objects.list(database)
+
+    def list_page(
+        self, database: str, *, limit: int, token: str | None = None, pattern: str | None = None
+    ) -> NamePage:
+        """List one page as the server chooses and orders it. It is one request."""
+        return self.objects.list_page(database, limit=limit, token=token, pattern=pattern)
 
     def get(self, name: str) -> Function:
         """Return a function. Raises NotFoundError."""

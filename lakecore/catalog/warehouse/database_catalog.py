@@ -18,6 +18,7 @@ from lakecore.catalog.names import (
     check_not_system,
     check_properties,
 )
+from lakecore.catalog.objects.table_page import NamePage, name_page_of
 from lakecore.catalog.objects.view import Views
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.privileges.manager import Privileges
@@ -110,6 +111,14 @@ class DatabaseCatalog(ABC):
     @abstractmethod
     def list_databases(self) -> list[str]:
         """List the database names in order."""
+
+    def list_databases_page(
+        self, *, limit: int, token: str | None = None, pattern: str | None = None
+    ) -> NamePage:
+        """List one page of at most `limit` databases whose names are like `pattern` (`ods_%`), after the name
+        `token`. It costs as much as the whole list. Raises InvalidInputError for a `limit` below 1.
+        """
+        return name_page_of(self.list_databases(), limit=limit, token=token, pattern=pattern)
 
     @abstractmethod
     def _find_database(self, name: str) -> Database | None:

@@ -36,7 +36,7 @@ class Page:
     limit: Annotated[
         int | None,
         typer.Option(
-            help="List one page of at most so many tables; standard error has the token of the next page."
+            help="List one page of at most so many names; standard error has the token of the next page."
         ),
     ] = None
     page_token: Annotated[
@@ -47,10 +47,23 @@ class Page:
 _WHOLE = Page()
 
 
-def databases(context: typer.Context) -> None:
+def databases(context: typer.Context, page: Page = _WHOLE) -> None:
     """List the databases of the warehouse."""
     session = session_of(context)
-    print_rows(session, [{"database": name} for name in session.catalog.list_databases()], ["database"])
+    _check_page(page)
+    if page.limit is None:
+        names, next_token = session.catalog.list_databases(), None
+    else:
+        listed = session.catalog.list_databases_page(limit=page.limit, token=page.page_token)
+        names, next_token = list(listed.names), listed.next_token
+    print_rows(session, [{"database": name} for name in names], ["database"])
+    if next_token is not None:
+        session.note(f"the next page: --page-token {shlex.quote(next_token)}")
+
+
+def _check_page(page: Page) -> None:
+    if page.page_token and page.limit is None:
+        raise InvalidInputError("--page-token: give --limit, too, the number of names of a page")
 
 
 def tables(
@@ -80,8 +93,7 @@ def tables(
     session = session_of(context)
     if kinds and table_type:
         raise InvalidInputError("--kinds and --type: give one of them")
-    if page.page_token and page.limit is None:
-        raise InvalidInputError("--page-token: give --limit, too, the number of tables of a page")
+    _check_page(page)
     if page.limit is not None:
         if database is None or kinds:
             raise InvalidInputError("--limit: give a database, and leave --kinds out")

@@ -87,6 +87,21 @@ def test_pages_look_at_their_own_tables_only(catalog: FilesystemCatalog) -> None
         catalog.list_tables_page("z", limit=1)
 
 
+def test_pages_of_databases_are_cut_from_the_list(catalog: FilesystemCatalog) -> None:
+    for name in ("b", "a", "ods_1", "ods_2", "c"):
+        catalog.create_database(name)
+    page = catalog.list_databases_page(limit=2)
+    assert (page.names, page.next_token) == (("a", "b"), "b")
+    catalog.drop_database("b")
+    page = catalog.list_databases_page(limit=2, token=page.next_token)
+    assert (page.names, page.next_token) == (("c", "ods_1"), "ods_1")
+    page = catalog.list_databases_page(limit=2, token=page.next_token)
+    assert (page.names, page.next_token) == (("ods_2",), None)
+    assert catalog.list_databases_page(limit=9, pattern="ods_%").names == ("ods_1", "ods_2")
+    with pytest.raises(InvalidInputError, match="limit 0"):
+        catalog.list_databases_page(limit=0)
+
+
 class Counter:
     """Storage that counts its lists."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -226,3 +227,27 @@ def test_a_table_that_is_none(script: Script, answer: dict[str, object]) -> None
     with pytest.raises(UnavailableError, match="describes no table"):
         catalog.load_table("d.t")
     catalog.close()
+
+
+def test_pages_of_other_names_are_those_of_the_server(script: Script) -> None:
+    script.answers = [
+        (200, "{}"),
+        (200, '{"databases": ["b", "a"], "nextPageToken": "x y"}'),
+        (200, '{"views": ["v"], "nextPageToken": "v"}'),
+        (200, '{"functions": []}'),
+    ]
+    catalog = load_catalog("lake", metastore="rest", **options(script))
+    page = catalog.list_databases_page(limit=2, pattern="%")
+    assert (page.names, page.next_token) == (("b", "a"), "x y")
+    page = catalog.views.list_page("d", limit=1, token="u", pattern="v%")
+    assert (page.names, page.next_token) == (("v",), "v")
+    page = catalog.functions.list_page("d", limit=3, pattern="f")
+    assert (page.names, page.next_token) == ((), None)
+    assert script.seen[1:] == [
+        "GET /v1/databases?maxResults=2&databaseNamePattern=%25",
+        "GET /v1/databases/d/views?maxResults=1&pageToken=u&viewNamePattern=v%25",
+        "GET /v1/databases/d/functions?maxResults=3&functionNamePattern=f",
+    ]
+    for ask in (catalog.list_databases_page, partial(catalog.views.list_page, "d")):
+        with pytest.raises(InvalidInputError, match="limit 0"):
+            ask(limit=0)

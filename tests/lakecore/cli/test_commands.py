@@ -20,6 +20,10 @@ def test_lists(cli: Cli, keyed: str, parted: str) -> None:
     assert [row["table"] for row in cli("tables", "--kinds", "--like", "p", "--json").json] == ["p"]
     assert cli("tables", "--type", "object-table", "--json").json == []
     assert [row["table"] for row in cli("tables", "--type", "table", "--json").json] == ["p", "t"]
+    page = cli("databases", "--limit", "1", "--json")
+    assert (page.json, page.err) == ([{"database": "db"}], "")
+    assert cli("databases", "--limit", "1", "--page-token", "db", "--json").json == []
+    assert "give --limit" in cli("databases", "--page-token", "db").err
     page = cli("tables", "db", "--limit", "1", "--json")
     assert [row["table"] for row in page.json] == ["p"]
     assert page.err.strip() == "the next page: --page-token p"
