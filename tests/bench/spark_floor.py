@@ -50,13 +50,16 @@ def main(argv: Sequence[str] | None = None) -> None:
             keep_batches(warehouse, case)
     source = source_of(warehouse, options.write_rows)
     sides = contestants(warehouse, source)
-    figures = [compare(sides, warehouse, source, case, options.runs) for case in cases]
+    rows = {"rows": options.rows, "write_rows": options.write_rows}
+    whole: dict[str, Any] = {**rows, "runs": options.runs, "pyspark_of_peer": PYSPARK, "cases": []}
+    for case in cases:
+        whole["cases"].append(compare(sides, warehouse, source, case, options.runs))
+        write_figures(
+            "spark_floor", measured, whole, options.figures
+        )  # a run that is stopped has those before
     for one in sides.values():
         one.close()
-    rows = {"rows": options.rows, "write_rows": options.write_rows}
-    whole = {**rows, "runs": options.runs, "pyspark_of_peer": PYSPARK, "cases": figures}
-    write_figures("spark_floor", measured, whole, options.figures)
-    print(json.dumps(figures, indent=2))
+    print(json.dumps(whole["cases"], indent=2))
 
 
 def contestants(warehouse: Path, source: Path) -> dict[str, Contestant]:
