@@ -227,10 +227,11 @@ def select_stored_fields(plan: FileColumns, reader: DataFileReader | FilePages) 
     if not isinstance(reader, ParquetReader | FilePages):
         return plan
     fields = list(plan.fields)
-    for at, (source, field, target) in enumerate(
-        zip(plan.sources, plan.fields, plan.row_type.fields, strict=True)
-    ):
-        if source is None or field is None or plan.sources.count(source) > 1:
+    for at, target in enumerate(plan.row_type.fields):
+        source, field = plan.sources[at], plan.fields[at]
+        if not isinstance(target.type, RowType) or source is None or field is None:
+            continue
+        if plan.sources.count(source) > 1:
             continue
         part = needed_part(field.type, target.type)
         if part != field.type and reader.select_fields(plan.stored[source], part):
