@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -65,6 +65,10 @@ hive-kinds: setup-tests ## Paimon, format, object and external tables of a Hive 
 	for version in 1.4.2 2.0.0; do \
 		LAKECORE_HIVE_VERSION=$$version LAKECORE_HIVE_SEQUENCES=$(or $(COUNT),500) \
 			$(VENV) -m pytest -q -s --timeout 0 tests/interop/test_hive_kinds_oracle.py || exit 1; done
+
+catalog-sequences: setup-tests ## all that JDBC and REST catalogs have, users and privileges, changed by Java and lakecore in turns: COUNT=500
+	LAKECORE_KIND_SEQUENCES=$(or $(COUNT),500) LAKECORE_PRIVILEGE_SEQUENCES=$(or $(COUNT),500) LAKECORE_CATALOG_SEQUENCES=$(or $(COUNT),500) \
+		$(VENV) -m pytest -q -s --timeout 0 tests/interop/test_catalog_kinds_oracle.py tests/interop/test_privileges_oracle.py tests/interop/test_catalogs_oracle.py -k "after_each_step or tables_in_turns"
 
 stream-soak: setup-tests ## streaming queries of Spark, whose drivers, workers and executors are killed: MINUTES=30 SEED=1
 	$(VENV) -m tests.fuzz.stream_soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
