@@ -1,7 +1,7 @@
 """Compaction, expiry and the removal of orphans through each kind of catalog, with storage that fails at operation 1, 2, 3, …
 
-The stores are a local disk, S3 and Azure, by servers of their own; tests/interop/test_hdfs.py has HDFS. LAKECORE_CHORES_STRIDE=1: storage
-fails at every operation. LAKECORE_CHORES_AT=s3,azure: on these stores, too.
+LAKECORE_CHORES_STRIDE=1: at every operation, and in two ways. LAKECORE_CHORES_AT=s3,azure,gcs,oss: filesystem and JDBC catalogs on these
+stores, by servers of their own, too.
 """
 
 from __future__ import annotations

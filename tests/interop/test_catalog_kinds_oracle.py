@@ -24,7 +24,7 @@ from tests.support.sql_servers import SqlServers, options_of
 
 pytestmark = pytest.mark.slow
 
-SEQUENCES = int(os.environ.get("LAKECORE_KIND_SEQUENCES", "2"))
+SEQUENCES = int(os.environ.get("LAKECORE_KIND_SEQUENCES", "1"))
 FIRST = int(os.environ.get("LAKECORE_KIND_FIRST", "0"))
 STEPS = 16
 

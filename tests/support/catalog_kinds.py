@@ -322,6 +322,8 @@ class Kinds:
         if name is None or not self.tables[name].tags:
             return None
         one, tag = self.tables[name], chance.choice(sorted(self.tables[name].tags))
+        if branch in one.branches and not self.remote:
+            return None  # Java refuses what lakecore takes for a repetition, if the branch is the same
         return Operation(
             partial(self.oracle.call, "create-branch", self.java, name, branch, "--tag", tag),
             lambda: branches.run(CreateBranch(table=name, branch=branch, tag=tag), self.catalog),
