@@ -225,7 +225,7 @@ CATALOG: dict[str, Callable[[FilesystemCatalog], object]] = {
 }
 OPEN_TO_ALL = {
     "allowed_paths", "clock", "close", "file_io", "warehouse",  # what the program itself works with
-    "get_database", "list_databases", "list_tables", "list_tables_page", "table_kinds", "table_exists", "load_table", "dropped_tables",  # names and schemas
+    "get_database", "list_databases", "list_databases_page", "list_tables", "list_tables_page", "table_kinds", "table_exists", "load_table", "dropped_tables",  # names and schemas
 }  # fmt: skip
 TABLE: dict[str, Callable[[Table], object]] = {
     "append": lambda t: t.append(ROWS),
