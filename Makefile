@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-check bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -42,6 +42,9 @@ check: lint fast ## what every commit must pass
 
 bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (minutes)
 	$(VENV) -m tests.bench
+
+bench-check: setup-tests ## what became slower by more than 10 % than the committed figures: BENCHES="read write", FIGURES=folder (compares only)
+	$(VENV) -m tests.bench.check $(if $(FIGURES),--figures $(FIGURES)) $(BENCHES)
 
 bench-small: setup-tests ## the same benches, reduced
 	$(VENV) -m tests.bench --small

@@ -10,13 +10,9 @@ from tests.bench.figures import FIGURES
 from tests.bench.tables import CACHE
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--small", action="store_true", help="a tenth of the size: shows that the benches run"
-    )
-    small = parser.parse_args().small
-    benches = [
+def benches(*, small: bool) -> list[list[str]]:
+    """The modules and arguments of all benches."""
+    return [
         ["plan", "--files", "10000" if small else "100000", *([] if small else ["--files", "1000000"])],
         ["plan_java", "--files", "10000" if small else "1000000", "--runs", "1" if small else "3"],
         ["proof", "200000" if small else "2000000"],
@@ -37,9 +33,17 @@ def main() -> None:
         ["catalogs", "--tables", "500" if small else "10000", "--runs", "1" if small else "3"],
         ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
     ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--small", action="store_true", help="a tenth of the size: shows that the benches run"
+    )
+    small = parser.parse_args().small
     folder = CACHE / "small-figures" if small else FIGURES
     failed = []
-    for name, *arguments in benches:
+    for name, *arguments in benches(small=small):
         print(f"\n== {name} {' '.join(arguments)}", flush=True)
         command = [sys.executable, "-m", f"tests.bench.{name}", *arguments, "--figures", str(folder)]
         if subprocess.run(command, check=False).returncode:
