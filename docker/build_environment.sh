@@ -19,9 +19,7 @@ rm -f pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so* pyarrow/_fl
 for library in pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.*; do
   ln -sf "$(basename pyarrow/libarrow_python.so.????)" "$library"
 done
-case "$1" in
-  */cli.lock) # the command line uses no other service of AWS than S3, and logins
-    find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name 'sso*' ! -name signin -exec rm -rf {} + ;;
-esac
+# botocore is there for logins, and for the script that fills the demo's bucket
+find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name 'sso*' ! -name signin -exec rm -rf {} +
 install -d /opt/lakecore/share/lakecore
 /sbom/bin/cyclonedx-py environment --output-reproducible --of JSON -o /opt/lakecore/share/lakecore/sbom.cdx.json /opt/lakecore/bin/python

@@ -1,6 +1,6 @@
 """This package moves bytes. It knows neither data files nor tables.
 
-- `file_io` is the protocol. `local`, `memory`, `s3` and `stores` implement it, `routed` joins several
+- `file_io` is the protocol. `local`, `memory` and `stores` implement it, `routed` joins several
   storages, and `resolve` makes one from a location and options.
 - A file is created atomically or not at all, and the outcome is known or reported as unknown (`publish`).
   On a local disk it is durable before its name can be seen.

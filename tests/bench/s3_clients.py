@@ -1,4 +1,4 @@
-"""Benchmark: operations of storage on S3 through boto3 and pyarrow, and through obstore.
+"""Benchmark: operations of storage on S3 through boto3 and pyarrow, as before, and through obstore, as now.
 
     .venv/bin/python -m tests.bench.s3_clients
 
@@ -17,10 +17,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lakecore.fs.file_io import FileStatus
 from tests.bench.cached_requests import Requests
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.support.s3_server import BUCKET, S3Server, s3_server
@@ -32,34 +32,67 @@ STEPS = ("import and first read", "conditional put", "list", "small read", "rang
 COUNTS = {"conditional put": PUTS, "small read": READS, "ranged read": RANGES}
 
 
-@dataclass(frozen=True)
-class Conditional:
-    """obstore's S3 client with conditional creation, for `ObjectStoreFileIO`."""
+class Boto3Files:
+    """What lakecore did with boto3 and pyarrow before: small objects through the first, data through the second."""
 
-    options: dict[str, str]
-    scheme: str = "s3"
-    has_folders: bool = False
-    can_create: bool = True
+    def __init__(self, options: dict[str, str]) -> None:
+        import boto3
+        from botocore.config import Config
+        from pyarrow.fs import S3FileSystem
 
-    def connect(self, root: str) -> Any:
-        from lakecore.fs.stores.client import open_client
+        keys = options["s3.access-key"], options["s3.secret-key"]
+        self.small = boto3.client(
+            "s3",
+            endpoint_url=options["s3.endpoint"],
+            aws_access_key_id=keys[0],
+            aws_secret_access_key=keys[1],
+            region_name=options["s3.region"],
+            config=Config(s3={"addressing_style": "path"}, retries={"mode": "standard", "max_attempts": 4}),
+        )
+        self.large = S3FileSystem(
+            access_key=keys[0],
+            secret_key=keys[1],
+            region=options["s3.region"],
+            endpoint_override=options["s3.endpoint"],
+        )
 
-        settings = {
-            "access_key_id": self.options["s3.access-key"],
-            "secret_access_key": self.options["s3.secret-key"],
-            "region": self.options["s3.region"],
-            "endpoint": self.options["s3.endpoint"],
-            "virtual_hosted_style_request": False,
-        }
-        return open_client("S3Store", "s3", f"s3://{root}", root, settings, self.options["s3.endpoint"])
+    def read(self, path: str) -> bytes:
+        return self.small.get_object(Bucket=BUCKET, Key=key_of(path))["Body"].read()
+
+    def publish(self, path: str, data: bytes) -> bool:
+        from botocore.exceptions import ClientError
+
+        try:
+            self.small.put_object(Bucket=BUCKET, Key=key_of(path), Body=data, IfNoneMatch="*")
+        except ClientError as err:
+            if err.response["Error"]["Code"] != "PreconditionFailed":
+                raise
+            return False
+        return True
+
+    def list(self, path: str) -> list[FileStatus]:
+        pages = self.small.get_paginator("list_objects_v2")
+        return [
+            FileStatus(one["Key"], one["Size"], False, int(one["LastModified"].timestamp() * 1000))
+            for page in pages.paginate(Bucket=BUCKET, Prefix=f"{key_of(path)}/", Delimiter="/")
+            for one in page.get("Contents", ())
+        ]
+
+    def open_ranges(self, path: str) -> Any:
+        return self.large.open_input_file(f"{BUCKET}/{key_of(path)}")
+
+    def open_output(self, path: str) -> Any:
+        return self.large.open_output_stream(f"{BUCKET}/{key_of(path)}")
+
+
+def key_of(path: str) -> str:
+    return path.removeprefix(f"s3://{BUCKET}/")
 
 
 def storage(client: str, options: dict[str, str]) -> Any:
-    if client == "obstore":
-        from lakecore.fs.stores.object_store import ObjectStoreFileIO
-
-        return ObjectStoreFileIO(Conditional(options))
-    from lakecore.fs.s3 import S3FileIO, S3Options
+    if client != "obstore":
+        return Boto3Files(options)
+    from lakecore.fs.stores.s3 import S3FileIO, S3Options
 
     return S3FileIO(S3Options.from_options(options))
 

@@ -1,4 +1,4 @@
-"""Each store beside S3, over a server of its own: tables from the first write to the removal of orphans.
+"""Each store, over a server of its own: tables from the first write to the removal of orphans.
 
 Java Paimon reads and checks a copy; it has no client for these servers. LAKECORE_STORES_STRIDE=1: storage fails at
 every operation of every store, not at each 37th on Azure.
@@ -33,6 +33,7 @@ from tests.support.gcs_server import gcs_server
 from tests.support.lake import rows_of
 from tests.support.oracle import Oracle, findings
 from tests.support.oss_server import oss_server
+from tests.support.s3_server import s3_server
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,12 @@ KEYED: dict[str, Any] = {
     "options": {"bucket": "1", "write-only": "true", "lakecore.commit.settle-time": "0"},
 }
 PARTITION = "a/b=ü %20"
-ADDRESSES = {"azure": "lakecore.azure.endpoint", "gcs": "fs.gs.storage.root.url", "oss": "fs.oss.endpoint"}
+ADDRESSES = {
+    "s3": "s3.endpoint",
+    "azure": "lakecore.azure.endpoint",
+    "gcs": "fs.gs.storage.root.url",
+    "oss": "fs.oss.endpoint",
+}
 AT_ONCE = Safety(owner="test", quarantine=False)
 
 
@@ -60,13 +66,16 @@ class Place:
         return load_catalog(f"{self.root}/{name}", **{**self.options, **options})
 
 
-MANY_WRITERS = ["azure", "gcs"]
+MANY_WRITERS = ["s3", "azure", "gcs"]
 ONE_WRITER = ["oss"]
+
+
+SERVERS: dict[str, Any] = {"s3": s3_server, "azure": azurite, "gcs": gcs_server, "oss": oss_server}
 
 
 @pytest.fixture(scope="module", params=[*MANY_WRITERS, *ONE_WRITER])
 def store(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with {"azure": azurite, "gcs": gcs_server, "oss": oss_server}[request.param]() as server:
+    with SERVERS[request.param]() as server:
         yield Place(request.param, server.options, server.root)
 
 

@@ -75,9 +75,9 @@ def test_options_are_in_no_repr() -> None:
     options = {"s3.access-key": SECRET, "s3.secret-key": SECRET, "s3.session-token": SECRET}
     storage = file_io_for("s3://b", options)
     schema = TableSchema(id=0, fields=(), highest_field_id=0, options={"fs.s3a.secret.key": SECRET})
-    for one in (storage, storage.options, CatalogConfig("s3://b", options), schema):  # type: ignore[attr-defined]
+    for one in (storage, storage.connection, CatalogConfig("s3://b", options), schema):  # type: ignore[attr-defined]
         assert SECRET not in repr(one)
-    assert pickle.loads(pickle.dumps(storage)).options == storage.options  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(storage)).connection == storage.connection  # type: ignore[attr-defined]
 
 
 def test_the_ledger_has_no_secrets(tmp_path: Path) -> None:

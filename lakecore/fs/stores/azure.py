@@ -89,7 +89,7 @@ class AzureConnection:
             **credentials(dict(self.options), account),
         }
         location = f"{self.scheme}://{root}"
-        return open_client("AzureStore", "azure", location, container, settings, settings["endpoint"])
+        return open_client("AzureStore", "azure", location, settings)
 
 
 def credentials(options: Mapping[str, str], account: str) -> dict[str, str]:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 from lakecore.errors import UnavailableError
 
-__all__ = ["RETRIES", "open_client"]
+__all__ = ["RETRIES", "TIMEOUT", "open_client"]
 
 RETRIES: Mapping[str, Any] = {"max_retries": 5}
 """It says how requests are repeated: after 0.1 s, and then after twice as long each time."""
 
 
+TIMEOUT = "60s"
+"""A request ends after that time; obstore's own 30 s are short for parts of 10 MB over a slow line."""
+
+
 def open_client(
-    class_name: str, extra: str, location: str, container: str, settings: Mapping[str, Any], address: str
+    class_name: str,
+    extra: str,
+    location: str,
+    settings: Mapping[str, Any],
+    credentials: Callable[[], Any] | None = None,
+    certificates: bytes | None = None,
 ) -> Any:
-    """Return obstore's client of a container or bucket. `address` is that of the service: `http://` is
-    spoken only where it says so. Raises UnavailableError that names `location` and the `extra` of the wheel
-    when obstore is not installed.
+    """Return obstore's client of a container or bucket, `scheme://NAME` or `scheme://NAME@account`.
+
+    `http://` is spoken only where the address in the settings says so. `credentials` gives those that are not
+    in the settings or the environment, and `certificates` are trusted beside those of the system. Raises
+    UnavailableError that names `location` and the `extra` of the wheel when obstore is not installed.
     """
     try:
         client = getattr(import_module("obstore.store"), class_name)
@@ -27,5 +38,10 @@ def open_client(
         raise UnavailableError(
             f"cannot open {location}: {err}; install it with pip install 'lakecore[{extra}]'"
         ) from err
-    http = {"allow_http": address.startswith("http://")}
-    return client(container, config=dict(settings), client_options=http, retry_config=RETRIES)
+    address = str(settings.get("endpoint") or settings.get("base_url") or "")
+    http: dict[str, Any] = {"allow_http": address.startswith("http://"), "timeout": TIMEOUT}
+    if certificates is not None:
+        http["root_certificate"] = certificates
+    more = {} if credentials is None else {"credential_provider": credentials}
+    name = location.partition("://")[2].partition("@")[0]
+    return client(name, config=dict(settings), client_options=http, retry_config=RETRIES, **more)

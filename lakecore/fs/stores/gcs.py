@@ -80,7 +80,7 @@ class GcsConnection:
         if self.root_url is not None:
             settings["base_url"] = self.root_url
         location = f"{self.scheme}://{root}"
-        return open_client("GCSStore", "gcs", location, root, settings, self.root_url or "")
+        return open_client("GCSStore", "gcs", location, settings)
 
 
 GCS_STORE = Store(

@@ -12,6 +12,7 @@ from lakecore.errors import (
     LakeError,
     NotFoundError,
     UnavailableError,
+    UnsupportedError,
 )
 
 __all__ = ["object_errors", "refused"]
@@ -48,13 +49,18 @@ def refused(err: Exception, path: str) -> bool:
     Without an answer, or after one that may follow the effect, the error is CommitUncertainError. So it is
     when obstore repeated the request: the object that is in its way may be its own.
     """
-    from obstore.exceptions import AlreadyExistsError, InvalidPathError
+    from obstore.exceptions import AlreadyExistsError, InvalidPathError, UnauthenticatedError
 
     status, code = _answer(err)
+    if status.startswith("501"):
+        raise UnsupportedError(
+            f"cannot publish {path}: this service has no conditional writes, which atomic commits need; "
+            "use a service that has them"
+        ) from None
     if isinstance(err, AlreadyExistsError) and code in _TAKEN and not _REPEATED.search(str(err)):
         return False
     is_certain = status[:1] == "4" and status[:3] not in _UNCERTAIN
-    if is_certain or isinstance(err, FileNotFoundError | InvalidPathError):
+    if is_certain or isinstance(err, FileNotFoundError | InvalidPathError | UnauthenticatedError):
         raise _translate(err, "publish", path) from None
     raise CommitUncertainError(f"it is not known whether {path} was published: {_text(err)}") from None
 
@@ -62,9 +68,9 @@ def refused(err: Exception, path: str) -> bool:
 def _translate(err: Exception, action: str, path: str) -> LakeError:
     from obstore.exceptions import InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
+    if _answer(err)[1] in _MISSING_ROOTS:
+        return NotFoundError(f"cannot {action} {path}: the container or bucket does not exist")
     if isinstance(err, FileNotFoundError):
-        if _answer(err)[1] in _MISSING_ROOTS:
-            return NotFoundError(f"cannot {action} {path}: the container or bucket does not exist")
         return NotFoundError(f"cannot {action} {path}: the object does not exist")
     if isinstance(err, InvalidPathError):
         return InvalidInputError(f"cannot {action} {path}: the path has an empty part, '.' or '..'")
@@ -72,6 +78,8 @@ def _translate(err: Exception, action: str, path: str) -> LakeError:
         return UnavailableError(
             f"cannot {action} {path}: {_text(err)}; check the credentials and the rights of this user"
         )
+    if "region" in _text(err) or _answer(err)[1] == "AuthorizationHeaderMalformed":
+        return UnavailableError(f"cannot {action} {path}: {_text(err)}; check the region (s3.region)")
     return UnavailableError(f"cannot {action} {path}: {_text(err)}")
 
 

@@ -1,10 +1,11 @@
-"""This module is a `FileIO` over obstore, for Azure, Google Cloud, OSS, COS and OBS.
+"""This module is a `FileIO` over obstore, for S3, Azure, Google Cloud, OSS, COS and OBS.
 
 The library obstore repeats a request after 408, 429, 5xx and lost connections, each time after a longer wait.
 A PUT that was repeated may find its own object, so it is read back.
 
-obstore cannot name `<path>/`, the usual object of an empty directory. So an empty directory is the empty
-object `<path>/.lakecore-directory`, which a listing does not show. Others see a directory with that file.
+obstore cannot name `<path>/`, the usual object of an empty directory. So outside of S3, for which `s3.py`
+does more, an empty directory is the empty object `<path>/.lakecore-directory`, which a listing does not
+show. Others see a directory with that file.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _COPY_WAITS = (0.2, 1, 5, 25, 0)
 
 _PAGE = 1000
 """A service lists at most so many objects at once."""
+
+_PARTS = 4
+"""An upload sends at most so many parts of 10 MB at once."""
 
 _MARKER = ".lakecore-directory"
 _FOLDER = "hdi_isfolder"
@@ -75,7 +79,7 @@ class ObjectStoreFileIO:
         self._clients: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[type[ObjectStoreFileIO], tuple[Connection]]:
-        return ObjectStoreFileIO, (self.connection,)
+        return type(self), (self.connection,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectStoreFileIO) and self.connection == other.connection
@@ -84,7 +88,7 @@ class ObjectStoreFileIO:
         return hash(self.connection)
 
     def __repr__(self) -> str:
-        return f"ObjectStoreFileIO({self.connection!r})"
+        return f"{type(self).__name__}({self.connection!r})"
 
     def open_input(self, path: str) -> Any:
         return pa.PythonFile(RangeReader(self.open_ranges(path)), mode="r")
@@ -108,8 +112,8 @@ class ObjectStoreFileIO:
         import obstore
 
         with object_errors("create", path):
-            writer = obstore.open_writer(client, key)
-        return ObjectOutput(path, writer, self, errors=object_errors)
+            writer = obstore.open_writer(client, key, max_concurrency=_PARTS)
+        return ObjectOutput(path, writer, self, errors=object_errors, cancel=_cancel)
 
     def write_new(self, path: str, data: bytes) -> None:
         create_by_publication(self, path, data)
@@ -197,26 +201,7 @@ class ObjectStoreFileIO:
 
     def move(self, path: str, target: str) -> None:
         """Copy the object within the service, then delete the original."""
-        client, key = self._client(path)
-        other, other_key = self._client(target)
-        import obstore
-        from obstore.exceptions import AlreadyExistsError as Taken
-
-        if other is not client:
-            raise UnavailableError(f"cannot move {path}: {target} is in another container or bucket")
-        size = self._head("move", path)["size"]
-        creates = self.connection.can_create
-        if not creates and self._exists(target):
-            raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
-        with object_errors("move", path):
-            try:
-                obstore.copy(client, key, other_key, overwrite=not creates)
-            except Taken:
-                exists = True
-            else:
-                exists = False
-        if exists:
-            raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
+        size = self._copy_new(path, target)
         self._await_copy(path, target, size)
         self.delete(path)
 
@@ -237,6 +222,28 @@ class ObjectStoreFileIO:
         client, key = self._client(path)
         if self.connection.has_folders and self._is_folder(client, key):
             self.delete(path)
+
+    def _copy_new(self, path: str, target: str) -> int:
+        """Copy an object to a name that no object has, and return its size. Raises AlreadyExistsError."""
+        client, key = self._client(path)
+        other, other_key = self._client(target)
+        import obstore
+        from obstore.exceptions import AlreadyExistsError as Taken
+
+        if other is not client:
+            raise UnavailableError(f"cannot move {path}: {target} is in another container or bucket")
+        size: int = self._head("move", path)["size"]
+        creates = self.connection.can_create
+        exists = not creates and self._exists(target)
+        if not exists:
+            with object_errors("move", path):
+                try:
+                    obstore.copy(client, key, other_key, overwrite=not creates)
+                except Taken:
+                    exists = True
+        if exists:
+            raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
+        return size
 
     def _await_copy(self, path: str, target: str, size: int) -> None:
         """Wait until a copy is complete: Azure may answer before, and the object is empty until then."""
@@ -288,6 +295,14 @@ class ObjectStoreFileIO:
         if scheme != self.connection.scheme or not name:
             raise InvalidInputError(f"{path!r} is not a path of the store {self.connection.scheme}://")
         return f"{scheme}://{name}"
+
+
+def _cancel(writer: Any) -> None:
+    """Cancel an upload: the service drops its parts. What the service answers is no longer of interest."""
+    from obstore.exceptions import BaseError
+
+    with suppress(BaseError, OSError):
+        writer.__exit__(InterruptedError, None, None)
 
 
 def _status(path: str, item: Mapping[str, Any], is_folder: bool) -> FileStatus:

@@ -9,7 +9,6 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from lakecore.errors import InvalidInputError, UnsupportedError, reason
-from lakecore.fs.s3 import S3_STORE
 from lakecore.fs.stores.azure import AZURE_STORE
 from lakecore.fs.stores.cosn import COSN_STORE
 from lakecore.fs.stores.fsspec.store import fsspec_store, is_fsspec_option
@@ -17,6 +16,7 @@ from lakecore.fs.stores.gcs import GCS_STORE
 from lakecore.fs.stores.hdfs import HDFS_STORE
 from lakecore.fs.stores.obs import OBS_STORE
 from lakecore.fs.stores.oss import OSS_STORE
+from lakecore.fs.stores.s3 import S3_STORE
 from lakecore.fs.stores.store import Store
 
 __all__ = ["OWN_STORES", "accepts_option", "is_object_store", "is_read_only", "is_remote", "store_of"]

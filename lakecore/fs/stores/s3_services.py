@@ -14,6 +14,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.read_only import ReadOnlyFileIO
 from lakecore.fs.stores.client import open_client
 from lakecore.fs.stores.object_store import Connection, ObjectStoreFileIO
+from lakecore.fs.stores.profiles import StaticKeys
 from lakecore.options import Option, parse_bool
 
 __all__ = ["S3Address", "S3Connection", "S3Keys", "open_s3_client", "opened_for_one_writer", "single_writer"]
@@ -63,16 +64,19 @@ def open_s3_client(scheme: str, bucket: str, address: S3Address, keys: S3Keys) -
     endpoint = f"{address.transport}://{host}"
     settings = {
         "endpoint": endpoint,
+        "aws_endpoint_url_s3": endpoint,  # the variable of this name would win over `endpoint`
         "region": address.region,
         "virtual_hosted_style_request": address.bucket_in_host,
         "access_key_id": keys.access_key,
         "secret_access_key": keys.secret_key,
         "conditional_put": "disabled",
         "disable_bulk_delete": True,
+        "skip_signature": False,
     }
     if keys.session_token is not None:
         settings["session_token"] = keys.session_token
-    return open_client("S3Store", scheme, f"{scheme}://{bucket}", bucket, settings, endpoint)
+    provider = StaticKeys(keys.access_key, keys.secret_key, keys.session_token)
+    return open_client("S3Store", scheme, f"{scheme}://{bucket}", settings, provider)
 
 
 def single_writer(scheme: str) -> Option[bool]:

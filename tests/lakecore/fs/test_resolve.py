@@ -8,7 +8,7 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.fs.resolve import file_io_for, plain_path
-from lakecore.fs.s3 import S3FileIO
+from lakecore.fs.stores.s3 import S3FileIO
 
 
 @pytest.mark.parametrize(
