@@ -12,7 +12,7 @@ from lakecore.clock import Clock
 from lakecore.data_class import dataclass
 from lakecore.store.cache.limits import CacheLimits
 
-__all__ = ["BoundedCache"]
+__all__ = ["BoundedCache", "ProcessMemory"]
 
 
 @dataclass(slots=True)
@@ -24,11 +24,9 @@ class _Item:
     used_ms: int
 
 
-class BoundedCache:
-    """It holds values by key, and forgets the least recently used when it is full. It is thread-safe.
-
-    A process that was forked begins with an empty cache, and a copy that was pickled is None: tasks in other
-    processes keep nothing. What is too old is forgotten with the next use of the cache.
+class ProcessMemory:
+    """It keeps what one process has read. A process that was forked begins with nothing, and a copy that was
+    pickled is None: tasks in other processes keep nothing.
     """
 
     def __init__(self, limits: CacheLimits, clock: Clock) -> None:
@@ -40,8 +38,24 @@ class BoundedCache:
         return _nothing, ()
 
     def _begin(self) -> None:
+        """Begin with nothing, in this process."""
         self._process = os.getpid()
         self._lock = Lock()
+
+    def _check_process(self) -> None:
+        """Begin anew in a forked process: its parent may have held the lock, or be amid a change."""
+        if self._process != os.getpid():
+            self._begin()
+
+
+class BoundedCache(ProcessMemory):
+    """It holds values by key, and forgets the least recently used when it is full. It is thread-safe.
+
+    What is too old is forgotten with the next use of the cache.
+    """
+
+    def _begin(self) -> None:
+        super()._begin()
         self._items: OrderedDict[Any, _Item] = OrderedDict()
         self._size = self._vectors = 0
 
@@ -114,11 +128,6 @@ class BoundedCache:
         if item is not None:
             self._size -= item.size
             self._vectors -= item.vectors
-
-    def _check_process(self) -> None:
-        """Begin anew in a forked process: its parent may have held the lock, or be amid a change."""
-        if self._process != os.getpid():
-            self._begin()
 
 
 def _nothing() -> None:

@@ -4,18 +4,16 @@ partitions. Others can change these, so that what is kept may be stale.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from threading import Lock
 from typing import Any, TypeAlias
 
 from lakecore.clock import Clock
 from lakecore.fs.allowed_paths import is_below
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.store.cache.bounded import BoundedCache
+from lakecore.store.cache.bounded import BoundedCache, ProcessMemory
 from lakecore.store.cache.limits import CacheLimits
 
 __all__ = ["TableCache", "TableKey"]
@@ -24,34 +22,27 @@ TableKey: TypeAlias = tuple[str, str, str]
 """These are the names of the database, the table and the branch."""
 
 
-class TableCache:
+class TableCache(ProcessMemory):
     """It keeps tables and lists of partitions by the name of the table, and snapshots by path.
 
     A change that this process makes removes what it concerns: the storage of the catalog tells of changed
     paths, the catalog of changed names. A value that was read before a change is not kept after it. It is
-    thread-safe; a copy that was pickled is None.
+    thread-safe.
     """
 
     def __init__(self, limits: CacheLimits, clock: Clock) -> None:
-        self.limits = limits
-        self._clock = clock
         self._changes = 0
-        self._begin()
-
-    def __reduce__(self) -> Any:
-        return _nothing, ()
+        super().__init__(limits, clock)
 
     def _begin(self) -> None:
-        self._process = os.getpid()
-        self._lock = Lock()
+        super()._begin()
         self._tables = BoundedCache(replace(self.limits, memory=sys.maxsize), self._clock)
         self._lists = BoundedCache(replace(self.limits, memory=self.limits.partitions), self._clock)
         self._snapshots: dict[str, BoundedCache] = {}
 
     def changes(self) -> int:
         """Return how many changes it was told of. Who reads something to keep it asks before the read."""
-        if self._process != os.getpid():  # the parent of a forked process may have held the lock
-            self._begin()
+        self._check_process()
         return self._changes
 
     def table(self, name: TableKey) -> Any | None:
@@ -105,23 +96,26 @@ class TableCache:
     def forget_at(self, path: str) -> None:
         """Forget the tables whose directories are at, above or below a path, with all their branches."""
         path = path.rstrip("/")
-        self._forget(lambda root: path == root or is_below(path, root) or is_below(root, path), _no_name)
+        self._forget(lambda _, root: _is_in(root, path) or is_below(root, path))
 
     def forget_name(self, database: str, table: str) -> None:
         """Forget the table of a name, with all its branches."""
         name = database.lower(), table.lower()
-        self._forget(_no_root, lambda key: (key[0].lower(), key[1].lower()) == name)
+        self._forget(lambda key, _: key is not None and (key[0].lower(), key[1].lower()) == name)
 
-    def _forget(self, at: Callable[[str], bool], is_changed: Callable[[TableKey], bool]) -> None:
-        self.changes()
+    def _forget(self, is_changed: Callable[[TableKey | None, str], bool]) -> None:
+        """Forget the tables and lists of whose name and directory it is true, with all snapshots below these
+        directories; of other snapshots only the directory is known.
+        """
+        self._check_process()
         with self._lock:
             self._changes += 1
             for cache in (self._tables, self._lists):
-                outdated = {key: root for key, (root, _) in cache.entries() if at(root) or is_changed(key)}
+                outdated = {key: root for key, (root, _) in cache.entries() if is_changed(key, root)}
                 cache.forget(outdated)
                 for root in outdated.values():
                     self._forget_snapshots(partial(_is_in, root))
-            self._forget_snapshots(at)
+            self._forget_snapshots(partial(is_changed, None))
 
     def _forget_snapshots(self, at: Callable[[str], bool]) -> None:
         for root in [one for one in self._snapshots if at(one)]:
@@ -130,15 +124,3 @@ class TableCache:
 
 def _is_in(root: str, path: str) -> bool:
     return path == root or is_below(path, root)
-
-
-def _no_root(root: str) -> bool:
-    return False
-
-
-def _no_name(key: TableKey) -> bool:
-    return False
-
-
-def _nothing() -> None:
-    return None
