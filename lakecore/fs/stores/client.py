@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.errors import UnavailableError
 
-__all__ = ["RETRIES", "TIMEOUT", "open_client"]
+__all__ = ["RETRIES", "TIMEOUT", "open_client", "s3_settings"]
 
 RETRIES: Mapping[str, Any] = {"max_retries": 5}
 """It says how requests are repeated: after 0.1 s, and then after twice as long each time."""
@@ -45,3 +45,15 @@ def open_client(
     more = {} if credentials is None else {"credential_provider": credentials}
     name = location.partition("://")[2].partition("@")[0]
     return client(name, config=dict(settings), client_options=http, retry_config=RETRIES, **more)
+
+
+def s3_settings(endpoint: str, region: str, *, bucket_in_host: bool, conditional_put: str) -> dict[str, Any]:
+    """Return the settings of a client for a service that speaks the protocol of S3."""
+    return {
+        "endpoint": endpoint,
+        "aws_endpoint_url_s3": endpoint,  # a variable of the environment with this name wins over `endpoint`
+        "region": region,
+        "virtual_hosted_style_request": bucket_in_host,
+        "conditional_put": conditional_put,
+        "disable_bulk_delete": True,
+    }

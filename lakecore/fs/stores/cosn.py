@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 
 from lakecore.errors import InvalidOptionError
+from lakecore.fs.stores.profiles import StaticKeys
 from lakecore.fs.stores.s3_services import (
     S3Address,
     S3Connection,
-    S3Keys,
     opened_for_one_writer,
     single_writer,
 )
@@ -63,7 +63,7 @@ def connection_of(raw: Mapping[str, str]) -> S3Connection:
         if not text:
             raise InvalidOptionError(f"option {key} is missing; {_EXAMPLE} needs {', '.join(texts)}")
     access_key, secret_key = texts.values()
-    keys = S3Keys(access_key, secret_key, SESSION_TOKEN.read(raw))
+    keys = StaticKeys(access_key, secret_key, SESSION_TOKEN.read(raw))
     return S3Connection("cosn", _address(REGION.read(raw), ENDPOINT.read(raw)), keys)
 
 

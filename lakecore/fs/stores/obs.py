@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 
 from lakecore.errors import InvalidOptionError
+from lakecore.fs.stores.profiles import StaticKeys
 from lakecore.fs.stores.s3_services import (
     S3Address,
     S3Connection,
-    S3Keys,
     opened_for_one_writer,
     single_writer,
 )
@@ -44,7 +44,7 @@ def connection_of(raw: Mapping[str, str]) -> S3Connection:
     match = _HOST.fullmatch(host)
     region = match[1] if match else "us-east-1"
     address = S3Address(transport or "https", host, region, match is not None)
-    return S3Connection("obs", address, S3Keys(access_key, secret_key, SESSION_TOKEN.read(raw)))
+    return S3Connection("obs", address, StaticKeys(access_key, secret_key, SESSION_TOKEN.read(raw)))
 
 
 OBS_STORE = Store(

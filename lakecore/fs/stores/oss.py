@@ -16,7 +16,8 @@ from lakecore.errors import InvalidOptionError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.read_only import ReadOnlyFileIO
 from lakecore.fs.stores.object_store import ObjectStoreFileIO
-from lakecore.fs.stores.s3_services import S3Address, S3Keys, open_s3_client
+from lakecore.fs.stores.profiles import StaticKeys
+from lakecore.fs.stores.s3_services import S3Address, open_s3_client
 from lakecore.fs.stores.store import Store, bucket_path
 from lakecore.options import Option, parse_bool
 
@@ -87,7 +88,7 @@ class OssConnection:
             match[2] if match else "us-east-1",
             match is not None,
         )
-        keys = S3Keys(self.access_key, self.secret_key, self.session_token)
+        keys = StaticKeys(self.access_key, self.secret_key, self.session_token)
         return open_s3_client(self.scheme, root, address, keys)
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError, reason
-from lakecore.fs.stores.client import open_client
+from lakecore.fs.stores.client import open_client, s3_settings
 from lakecore.fs.stores.object_errors import object_errors
 from lakecore.fs.stores.object_store import ObjectStoreFileIO
 from lakecore.fs.stores.profiles import (
@@ -195,14 +195,7 @@ class S3FileIO(ObjectStoreFileIO):
 
 def _open_client(location: str, base: str, region: str, is_in_host: bool, credentials: Any) -> Any:
     """Return obstore's client of a bucket; `base` has its name in the host (`is_in_host`) or lacks it."""
-    settings = {
-        "endpoint": base,
-        "aws_endpoint_url_s3": base,  # a variable of the environment with this name wins over `endpoint`
-        "region": region,
-        "virtual_hosted_style_request": is_in_host,
-        "conditional_put": "etag",
-        "disable_bulk_delete": True,
-    }
+    settings = s3_settings(base, region, bucket_in_host=is_in_host, conditional_put="etag")
     if credentials is not None:
         settings["skip_signature"] = False
     return open_client("S3Store", "s3", location, settings, credentials, configured_certificates())

@@ -12,12 +12,12 @@ from typing import Any
 from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.read_only import ReadOnlyFileIO
-from lakecore.fs.stores.client import open_client
+from lakecore.fs.stores.client import open_client, s3_settings
 from lakecore.fs.stores.object_store import Connection, ObjectStoreFileIO
 from lakecore.fs.stores.profiles import StaticKeys
 from lakecore.options import Option, parse_bool
 
-__all__ = ["S3Address", "S3Connection", "S3Keys", "open_s3_client", "opened_for_one_writer", "single_writer"]
+__all__ = ["S3Address", "S3Connection", "open_s3_client", "opened_for_one_writer", "single_writer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +33,12 @@ class S3Address:
 
 
 @dataclass(frozen=True, slots=True)
-class S3Keys:
-    """These are the keys that sign requests. They are left out of `repr`."""
-
-    access_key: str = field(repr=False)
-    secret_key: str = field(repr=False)
-    session_token: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class S3Connection:
     """It says how to reach the service of a scheme. The `extra` of the wheel has the same name."""
 
     scheme: str
     address: S3Address
-    keys: S3Keys
+    keys: StaticKeys
     has_folders: bool = field(default=False, init=False)
     can_create: bool = field(default=False, init=False)
 
@@ -56,27 +47,23 @@ class S3Connection:
         return open_s3_client(self.scheme, root, self.address, self.keys)
 
 
-def open_s3_client(scheme: str, bucket: str, address: S3Address, keys: S3Keys) -> Any:
+def open_s3_client(scheme: str, bucket: str, address: S3Address, keys: StaticKeys) -> Any:
     """Return obstore's client for a bucket, which sends no conditions. Raises UnavailableError when obstore
     is not installed.
     """
-    host = f"{bucket}.{address.host}" if address.bucket_in_host else address.host
-    endpoint = f"{address.transport}://{host}"
-    settings = {
-        "endpoint": endpoint,
-        "aws_endpoint_url_s3": endpoint,  # the variable of this name would win over `endpoint`
-        "region": address.region,
-        "virtual_hosted_style_request": address.bucket_in_host,
+    in_host = address.bucket_in_host
+    host = f"{bucket}.{address.host}" if in_host else address.host
+    settings = s3_settings(
+        f"{address.transport}://{host}", address.region, bucket_in_host=in_host, conditional_put="disabled"
+    )
+    settings |= {
         "access_key_id": keys.access_key,
         "secret_access_key": keys.secret_key,
-        "conditional_put": "disabled",
-        "disable_bulk_delete": True,
         "skip_signature": False,
     }
     if keys.session_token is not None:
         settings["session_token"] = keys.session_token
-    provider = StaticKeys(keys.access_key, keys.secret_key, keys.session_token)
-    return open_client("S3Store", scheme, f"{scheme}://{bucket}", settings, provider)
+    return open_client("S3Store", scheme, f"{scheme}://{bucket}", settings, keys)
 
 
 def single_writer(scheme: str) -> Option[bool]:
