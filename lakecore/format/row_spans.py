@@ -33,17 +33,6 @@ class _SmallGroups:
         self.schema = reader.schema
         self.num_rows = reader.num_rows
 
-    @classmethod
-    def of(cls, file_io: FileIO, path: str) -> _SmallGroups | None:
-        """Return the file, or None for one whose row groups are few or large. Raises NotFoundError,
-        CorruptDataError.
-        """
-        reader = ParquetReader(file_io, path)
-        if reader.row_groups > 1 and reader.num_rows <= _FEW_ROWS * reader.row_groups:
-            return cls(reader)
-        reader.close()
-        return None
-
     def batches(
         self, columns: Sequence[str], start: int, stop: int, batch_size: int
     ) -> Iterator[pa.RecordBatch]:
@@ -98,10 +87,19 @@ def open_rows(
     Raises NotFoundError, CorruptDataError, UnsupportedError.
     """
     if span is not None and file_format(path) == "parquet":
-        pages = _SmallGroups.of(file_io, path) or FilePages.open(file_io, path)
-        if pages is not None:
-            return RowsReader(pages, span)
+        return RowsReader(_part_reader(ParquetReader(file_io, path)), span)
     return RowsReader(open_reader(file_io, path, schema=schema), span)
+
+
+def _part_reader(reader: ParquetReader) -> FilePages | _SmallGroups | ParquetReader:
+    """Return what reads a part of an open file with the least work. Raises CorruptDataError."""
+    if reader.row_groups > 1 and reader.num_rows <= _FEW_ROWS * reader.row_groups:
+        return _SmallGroups(reader)
+    try:
+        return FilePages.of(reader) or reader
+    except BaseException:
+        reader.close()
+        raise
 
 
 def _within(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:

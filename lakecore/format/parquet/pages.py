@@ -24,14 +24,13 @@ from lakecore.format.parquet.page_file import PageFile, page_file
 from lakecore.format.parquet.page_index import ColumnPages, RowGroupPages, page_bounds, read_row_groups
 from lakecore.format.parquet.reader import (
     BUFFER_SIZE,
-    is_below,
-    leaf_paths,
+    ParquetReader,
+    leaves_of_fields,
     open_parquet,
     read_batches,
     with_timestamps,
 )
 from lakecore.format.parquet.thrift_compact import Struct, decode_struct
-from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 from lakecore.types.datatypes import DataType
 
@@ -58,20 +57,19 @@ class KeyPage:
 class FilePages:
     """It reads an open parquet file that has page indexes."""
 
-    def __init__(
-        self, path: str, source: Any, meta: Struct, groups: tuple[RowGroupPages, ...], file: Any
-    ) -> None:
-        self._path = path
-        self._source = source
+    def __init__(self, reader: ParquetReader, meta: Struct, groups: tuple[RowGroupPages, ...]) -> None:
+        self._path = reader.path
+        self._source = reader.source
         self._meta = meta
         self._groups = groups
+        file = reader.file
         self._stored: pa.Schema = file.schema_arrow
-        self._maps = ShreddedMaps.of(self._stored, file.metadata.metadata, path)
-        self.schema: pa.Schema = self._maps.schema
+        self._maps = reader.maps
+        self.schema: pa.Schema = reader.schema
         self._leaves: dict[str, Sequence[int]] = {**_leaf_ranges(self._stored)}
         self._paths = [file.schema.column(i).path for i in range(len(file.schema))]
         self._selected: dict[str, tuple[str, ...]] = {}
-        self._int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
+        self._int96 = reader.int96
         self._coded = dictionary_string_columns(file.metadata)
 
     @classmethod
@@ -79,18 +77,23 @@ class FilePages:
         """Return the pages of a file, or None when it has no page index. Raises NotFoundError,
         CorruptDataError.
         """
-        source = file_io.open_input(path)
-        pages = None
+        reader, pages = ParquetReader(file_io, path), None
         try:
-            with corrupt_data_errors(path):
-                meta = _decode_footer(read_footer(source))
-                groups = read_row_groups(source, meta)
-                if groups is not None:
-                    pages = cls(path, source, meta, groups, open_parquet(source))
+            pages = cls.of(reader)
         finally:
             if pages is None:
-                source.close()
+                reader.close()
         return pages
+
+    @classmethod
+    def of(cls, reader: ParquetReader) -> FilePages | None:
+        """Return the pages of an open file, or None when it has no page index; whoever closes them closes the
+        file. Raises CorruptDataError.
+        """
+        with corrupt_data_errors(reader.path):
+            meta = _decode_footer(read_footer(reader.source))
+            groups = read_row_groups(reader.source, meta)
+            return None if groups is None else cls(reader, meta, groups)
 
     @property
     def num_rows(self) -> int:
@@ -116,12 +119,12 @@ class FilePages:
 
     def select_fields(self, column: str, data_type: DataType) -> bool:
         """Select the fields of a column that are read; see `ParquetReader.select_fields`."""
-        paths = leaf_paths(column, data_type)
-        below = {path: [i for i in self._leaves[column] if is_below(self._paths[i], path)] for path in paths}
-        if not paths or not all(below.values()) or any("." in name for name in self._stored.names):
+        if any("." in name for name in self._stored.names):
             return False
-        self._selected[column] = paths
-        self._leaves[column] = sorted({i for leaves_below in below.values() for i in leaves_below})
+        chosen = leaves_of_fields(self._paths, column, data_type)
+        if chosen is None:
+            return False
+        self._selected[column], self._leaves[column] = chosen
         return True
 
     def batches(

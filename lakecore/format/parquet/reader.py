@@ -27,8 +27,7 @@ from lakecore.types.datatypes import DataType, RowType
 __all__ = [
     "BUFFER_SIZE",
     "ParquetReader",
-    "is_below",
-    "leaf_paths",
+    "leaves_of_fields",
     "open_parquet",
     "read_batches",
     "with_timestamps",
@@ -44,15 +43,23 @@ class ParquetReader:
     """
 
     def __init__(self, file_io: FileIO, path: str, buffer_size: int = BUFFER_SIZE) -> None:
-        self._path = path
+        self.path = path
+        """It names the file in errors."""
         self._buffer_size = buffer_size
-        self._source = file_io.open_input(path)
-        with corrupt_data_errors(path):
-            self.file = open_parquet(self._source, buffer_size=buffer_size)
-            leaves = self.file.schema
-            self._int96 = any(leaves.column(i).physical_type == "INT96" for i in range(len(leaves)))
-            self._maps = ShreddedMaps.of(self.file.schema_arrow, self.file.metadata.metadata, path)
-            self.schema: pa.Schema = self._maps.schema
+        self.source = file_io.open_input(path)
+        """This is the open file."""
+        try:
+            with corrupt_data_errors(path):
+                self.file = open_parquet(self.source, buffer_size=buffer_size)
+                leaves = self.file.schema
+                self.int96 = any(leaves.column(i).physical_type == "INT96" for i in range(len(leaves)))
+                """Whether a column has times as INT96."""
+                self.maps = ShreddedMaps.of(self.file.schema_arrow, self.file.metadata.metadata, path)
+                """These are the columns that are shredded maps."""
+        except BaseException:
+            self.source.close()
+            raise
+        self.schema: pa.Schema = self.maps.schema
         self._selected: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -84,7 +91,7 @@ class ParquetReader:
 
     def _is_selected(self, leaf: str) -> bool:
         paths = self._selected.get(leaf.split(".")[0])
-        return paths is None or any(is_below(leaf, path) for path in paths)
+        return paths is None or any(_is_below(leaf, path) for path in paths)
 
     @property
     def metadata(self) -> Any:
@@ -95,11 +102,11 @@ class ParquetReader:
         """Select the fields of a column that are read: those that `data_type` has. Return False where the
         file lacks one of them, so that the column is read whole.
         """
-        paths = leaf_paths(column, data_type)
         stored = [self.file.schema.column(i).path for i in range(len(self.file.schema))]
-        if not paths or any(all(not is_below(leaf, path) for leaf in stored) for path in paths):
+        chosen = leaves_of_fields(stored, column, data_type)
+        if chosen is None:
             return False
-        self._selected[column] = paths
+        self._selected[column] = chosen[0]
         return True
 
     def batches(
@@ -109,19 +116,19 @@ class ParquetReader:
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order; see DataFileReader."""
-        with corrupt_data_errors(self._path):
+        with corrupt_data_errors(self.path):
             for batch in self._stored_batches(columns, batch_size, row_groups):
-                yield self._maps.restored(batch)
+                yield self.maps.restored(batch)
 
     def _stored_batches(
         self, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
-        if not self._int96:
+        if not self.int96:
             file = self._open_with_codes(columns) if batch_size >= LEAST_ROWS else self.file
             yield from read_batches(file, columns, batch_size, row_groups, self._selected)
             return
-        metadata = parquet_int96.as_bytes(read_footer(self._source))
-        raw = open_parquet(self._source, metadata, self._buffer_size)
+        metadata = parquet_int96.as_bytes(read_footer(self.source))
+        raw = open_parquet(self.source, metadata, self._buffer_size)
         for batch in read_batches(raw, columns, batch_size, row_groups, self._selected):
             yield with_timestamps(batch, self.file.schema_arrow)
 
@@ -136,11 +143,11 @@ class ParquetReader:
         ]
         if not coded:
             return self.file
-        return open_parquet(self._source, self.file.metadata, self._buffer_size, coded)
+        return open_parquet(self.source, self.file.metadata, self._buffer_size, coded)
 
     def close(self) -> None:
         self.file.close()
-        self._source.close()
+        self.source.close()
 
 
 def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -176,15 +183,26 @@ def open_parquet(
         return pq.ParquetFile(source, metadata=groups, **options)
 
 
-def leaf_paths(name: str, data_type: DataType) -> tuple[str, ...]:
+def leaves_of_fields(
+    stored: Sequence[str], column: str, data_type: DataType
+) -> tuple[tuple[str, ...], list[int]] | None:
+    """Return the dotted paths of the fields that a column has by its type, and the numbers of their leaves
+    among the `stored` paths; None where there is none of one of them.
+    """
+    paths = _leaf_paths(column, data_type)
+    leaves = [[number for number, leaf in enumerate(stored) if _is_below(leaf, path)] for path in paths]
+    return (paths, sorted({*chain.from_iterable(leaves)})) if leaves and all(leaves) else None
+
+
+def _leaf_paths(name: str, data_type: DataType) -> tuple[str, ...]:
     """Return the dotted paths of all values of a column or field of that type, down to what is no ROW."""
     if not isinstance(data_type, RowType):
         return (name,)
-    paths = (leaf_paths(f"{name}.{field.name}", field.type) for field in data_type)
+    paths = (_leaf_paths(f"{name}.{field.name}", field.type) for field in data_type)
     return tuple(chain.from_iterable(paths))
 
 
-def is_below(leaf: str, path: str) -> bool:
+def _is_below(leaf: str, path: str) -> bool:
     """Return whether a leaf column is at a dotted path or below it."""
     return leaf == path or leaf.startswith(f"{path}.")
 

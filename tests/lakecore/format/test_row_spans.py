@@ -5,6 +5,7 @@ pages.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ import pytest
 from lakecore.errors import CorruptDataError
 from lakecore.format import row_spans
 from lakecore.format.parquet.pages import FilePages
+from lakecore.format.parquet.reader import ParquetReader
 from lakecore.format.row_spans import open_rows
 from lakecore.fs.memory import MemoryFileIO
 
@@ -48,10 +50,10 @@ def test_small_row_groups_are_read_without_their_pages(monkeypatch: pytest.Monke
     """Each has at most as many rows on average as a page has; the others are not read."""
     opened: list[str] = []
 
-    def pages(_: object, path: str) -> None:
-        opened.append(path)
+    def pages(reader: ParquetReader) -> None:
+        opened.append(reader.path)
 
-    monkeypatch.setattr(FilePages, "open", pages)
+    monkeypatch.setattr(FilePages, "of", pages)
     for most, by_pages in ((4, 0), (3, 1)):
         monkeypatch.setattr(row_spans, "_FEW_ROWS", most)
         opened.clear()
@@ -60,6 +62,22 @@ def test_small_row_groups_are_read_without_their_pages(monkeypatch: pytest.Monke
     opened.clear()
     assert len(rows_of(stored(ROWS), 5, 9)) == 4
     assert len(opened) == 1, "a single row group"
+
+
+@pytest.mark.parametrize("group_rows", [4, ROWS])
+@pytest.mark.parametrize("few_rows", [3, 20_000])
+def test_a_file_is_opened_once(monkeypatch: pytest.MonkeyPatch, group_rows: int, few_rows: int) -> None:
+    opened: list[str] = []
+    real = MemoryFileIO.open_input
+
+    def open_input(self: MemoryFileIO, path: str) -> Any:
+        opened.append(path)
+        return real(self, path)
+
+    monkeypatch.setattr(MemoryFileIO, "open_input", open_input)
+    monkeypatch.setattr(row_spans, "_FEW_ROWS", few_rows)
+    assert rows_of(stored(group_rows), 5, 9) == TABLE.to_pylist()[5:9]
+    assert len(opened) == 1
 
 
 def test_row_groups_beside_the_span_are_not_decoded() -> None:
