@@ -52,7 +52,10 @@ def follow_with_executor_killed(walk: Walk) -> dict[str, Any]:
     before = {name: walk.lake.data_files(name) for name in names}
     conf = {"tables": "follow[.].*", "run_for": "20 s", "seconds": _SECONDS}
     run_id = walk.start("slow_follow", conf)
-    written = lambda: any(walk.lake.data_files(name) - before[name] for name in names)  # noqa: E731
+
+    def written() -> bool:
+        return any(walk.lake.data_files(name) - before[name] for name in names)
+
     walk.api.wait("a unit's output", written, 240)
     cut, killed = time.monotonic(), _kill_executor(_cluster(walk))
     state, [task] = walk.end("slow_follow", run_id)

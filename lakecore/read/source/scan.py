@@ -24,7 +24,7 @@ from lakecore.prefetch import round_robin
 from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.row_parts.part_rows import with_parts
-from lakecore.read.source.row_parts.selection import choose_columns
+from lakecore.read.source.row_parts.selection import check_list, choose_columns
 from lakecore.read.source.scan_facts import Span, certain_counts, exact_splits, partition_predicate
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
@@ -350,8 +350,7 @@ def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[s
     names = row_type.names
     if columns is None:
         return names
-    if isinstance(columns, str):
-        raise InvalidInputError(f"columns {columns!r}: write a list of names, such as [{columns!r}]")
+    check_list(columns)
     for name in columns:
         if name not in names:
             whole = name.partition(".")[0]
@@ -359,6 +358,4 @@ def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[s
             raise InvalidInputError(
                 f"column {name!r} is not in the table{hint}; the table has the columns {', '.join(names)}"
             )
-    if not columns:
-        raise InvalidInputError("no columns are selected; name at least one column")
     return tuple(columns)

@@ -47,7 +47,7 @@ __all__ = ["ConcatUnit", "run_unit"]
 logger = logging.getLogger(__name__)
 
 _ENCODERS = 2
-"""As many threads encode as fast as one decodes; each has a row group in memory."""
+"""So many threads encode about as fast as one thread decodes. Each of them has a row group in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.types.datatypes import DataType, RowType
 
-__all__ = ["check_ids", "choose_columns"]
+__all__ = ["check_ids", "check_list", "choose_columns"]
 
 Path = tuple[str, ...]
 
@@ -24,10 +24,7 @@ def choose_columns(columns: Sequence[str] | None, row_type: RowType) -> RowType:
     """
     if columns is None:
         return row_type
-    if isinstance(columns, str):
-        raise InvalidInputError(f"columns {columns!r}: write a list of names, such as [{columns!r}]")
-    if not columns:
-        raise InvalidInputError("no columns are selected; name at least one column")
+    check_list(columns)
     paths = [_path(name, row_type) for name in columns]
     of_rows: dict[str, list[Path]] = {}
     names: list[str] = []
@@ -43,6 +40,14 @@ def choose_columns(columns: Sequence[str] | None, row_type: RowType) -> RowType:
         inner = of_rows.get(name)
         chosen.append(field if inner is None else replace(field, type=_part(field.type, inner, name)))
     return RowType(tuple(chosen), row_type.nullable)
+
+
+def check_list(columns: Sequence[str]) -> None:
+    """Raise InvalidInputError for a text in place of a list of names, and for an empty list."""
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns {columns!r}: write a list of names, such as [{columns!r}]")
+    if not columns:
+        raise InvalidInputError("no columns are selected; name at least one column")
 
 
 def check_ids(data_type: RowType, column: str) -> None:
