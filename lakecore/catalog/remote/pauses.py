@@ -28,7 +28,7 @@ def pause_after(number: int, retry_after: str | None, clock: Clock) -> float:
 
 
 def _seconds_until(text: str, now_ms: int) -> float | None:
-    if text.strip().isdigit():
+    if text.isascii() and text.strip().isdecimal():
         return float(text)
     try:
         moment = parsedate_to_datetime(text).timestamp()

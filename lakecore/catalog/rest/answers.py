@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakecore.catalog.remote.lost_answer import UNKNOWN, LostAnswerError
@@ -18,7 +18,7 @@ from lakecore.errors import (
     printable,
 )
 
-__all__ = ["MissingResourceError", "answer_of", "error_of"]
+__all__ = ["MissingResourceError", "answer_of", "error_of", "names_of", "object_of"]
 
 _LONGEST = 500
 
@@ -42,6 +42,23 @@ def answer_of(what: str, body: bytes) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise _no_json(what)
     return answer
+
+
+def object_of(what: str, answer: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the object that an answer has under a key, empty where it has none. Raises UnavailableError."""
+    value = answer.get(key)
+    if value is not None and not isinstance(value, Mapping):
+        raise UnavailableError(f"{what}: {key} of the answer is no object; look into the log of the server")
+    return value or {}
+
+
+def names_of(what: str, part: Sequence[Any]) -> list[str]:
+    """Return the elements of a list, which are names. Raises UnavailableError."""
+    if not all(isinstance(one, str) for one in part):
+        raise UnavailableError(
+            f"{what}: the answer lists other things than names; look into the log of the server"
+        )
+    return list(part)
 
 
 def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:

@@ -15,10 +15,10 @@ from lakecore.catalog.rest.authorization.authorizer import RestRequest
 from lakecore.catalog.rest.options import RestOptions
 from lakecore.clock import Clock
 from lakecore.data_class import dataclass
-from lakecore.errors import UnavailableError, UnsupportedError, mask_secrets, reason
+from lakecore.errors import UnavailableError, UnsupportedError, mask_secrets, printable, reason
 
 if TYPE_CHECKING:
-    from httpx import Client, TransportError
+    from httpx import Client, RequestError
 
 __all__ = ["RestClient"]
 
@@ -31,6 +31,8 @@ _AGAIN = (_BUSY, 502, 503, 504)
 _DONE = (200, 202, 204)
 _MOST_BYTES = 64 << 20
 _MOST_PAGES = 100_000
+_CODINGS = ("", "identity", "gzip", "deflate")
+"""With others, and with several, a few bytes may become gigabytes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class RestClient:
         except ImportError as err:
             raise UnsupportedError("a REST catalog needs the package httpx; install lakecore[rest]") from err
         timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-        return httpx.Client(headers=dict(self.options.headers), timeout=timeout, follow_redirects=False)
+        headers = {"Accept-Encoding": "gzip, deflate", **self.options.headers}
+        return httpx.Client(headers=headers, timeout=timeout, follow_redirects=False)
 
     def close(self) -> None:
         """Close the connections."""
@@ -91,7 +94,7 @@ class RestClient:
     ) -> list[Any]:
         """Return the elements of all pages of a list, one request a page. `key` has them in an answer."""
         elements: list[Any] = []
-        token = ""
+        tokens, token = set[str](), ""
         for _ in range(_MOST_PAGES):
             part, following = self.page(
                 what, path, key, {**(query or {}), **({"pageToken": token} if token else {})}
@@ -99,8 +102,9 @@ class RestClient:
             elements += part
             if not following or not part:
                 return elements
-            if following == token:
+            if following in tokens:
                 break
+            tokens.add(following)
             token = following
         raise self._no_pages(what)
 
@@ -143,7 +147,7 @@ class RestClient:
 
         try:
             return self._send(request)
-        except httpx.TransportError as err:
+        except (httpx.TransportError, httpx.DecodingError) as err:  # a damaged body may follow the effect
             reads, unsent = request.method == "GET", _was_not_sent(err)
             if (reads or unsent) and not last:
                 return None
@@ -168,14 +172,14 @@ class RestClient:
             headers=headers,
             content=request.body.encode() or None,
         ) as response:
+            coding = response.headers.get("Content-Encoding", "")
+            if coding.lower() not in _CODINGS:
+                raise _unreadable(request, f"the answer is encoded as {printable(coding, 40)}")
             content = bytearray()
             for part in response.iter_bytes():
                 content += part
                 if len(content) > _MOST_BYTES:
-                    kind = UnavailableError if request.method == "GET" else LostAnswerError
-                    raise kind(
-                        f"{request.method} {request.path}: the answer has more than {_MOST_BYTES >> 20} MiB"
-                    )
+                    raise _unreadable(request, f"the answer has more than {_MOST_BYTES >> 20} MiB")
             return _Answer(response.status_code, bytes(content), response.headers.get("Retry-After"))
 
 
@@ -189,11 +193,16 @@ def _answer_of_success(what: str, content: bytes, *, reads: bool) -> dict[str, A
         raise LostAnswerError(f"{err}; {UNKNOWN}") from err
 
 
+def _unreadable(request: RestRequest, problem: str) -> UnavailableError:
+    kind = UnavailableError if request.method == "GET" else LostAnswerError
+    return kind(f"{request.method} {request.path}: {problem}")
+
+
 def _encode(path: tuple[str, ...]) -> str:
     return "".join(f"/{quote_plus(part)}" for part in path)
 
 
-def _was_not_sent(error: TransportError) -> bool:
+def _was_not_sent(error: RequestError) -> bool:
     import httpx
 
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.catalog.objects.table_page import NamePage, check_limit
+from lakecore.catalog.rest.answers import names_of
 from lakecore.catalog.rest.client import RestClient
 from lakecore.data_class import dataclass
 
@@ -35,4 +36,4 @@ def page_of_server(
         request.pattern_key: chosen.pattern,
     }
     part, following = client.page(what, path, key, {name: one for name, one in fields.items() if one})
-    return NamePage(tuple(filter(chosen.has_name, map(str, part))), following or None)
+    return NamePage(tuple(filter(chosen.has_name, names_of(what, part))), following or None)

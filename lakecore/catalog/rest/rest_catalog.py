@@ -35,7 +35,7 @@ from lakecore.catalog.objects.new_file_tables import file_table_schema
 from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.catalog.objects.table_page import NamePage, TablePage, check_limit, page_of
 from lakecore.catalog.remote.settled import settled
-from lakecore.catalog.rest.answers import MissingResourceError
+from lakecore.catalog.rest.answers import MissingResourceError, names_of, object_of
 from lakecore.catalog.rest.changes import change_to_json, schema_to_json
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.name_pages import PageRequest, page_of_server
@@ -171,7 +171,8 @@ class RestCatalog:
 
     def list_databases(self) -> list[str]:
         """List the database names in order. It costs one request a page."""
-        return sorted(map(str, self.client.list("list databases", self._paths.of("databases"), "databases")))
+        what = "list databases"
+        return sorted(names_of(what, self.client.list(what, self._paths.of("databases"), "databases")))
 
     def list_databases_page(
         self, *, limit: int, token: str | None = None, pattern: str | None = None
@@ -187,8 +188,9 @@ class RestCatalog:
         """Return a database with its properties, and its location as the property `location`."""
         if name == SYSTEM_DATABASE:
             return Database(name)
-        answer = self.client.get(f"database {name!r}", self._paths.database(name))
-        stored = answer.get("options") or {}
+        what = f"database {name!r}"
+        answer = self.client.get(what, self._paths.database(name))
+        stored = object_of(what, answer, "options")
         location = answer.get("location")
         own = {} if location is None else {"location": str(location)}
         return Database(name, {**{str(key): str(value) for key, value in stored.items()}, **own})
@@ -265,10 +267,8 @@ class RestCatalog:
         else:
             filters = {"tableNamePattern": names.pattern, "tableType": names.table_type}
             query = {key: value for key, value in filters.items() if value is not None}
-            path = self._paths.database(database, "tables")
-            listed = [
-                str(one) for one in self.client.list(f"list tables of {database!r}", path, "tables", query)
-            ]
+            path, what = self._paths.database(database, "tables"), f"list tables of {database!r}"
+            listed = names_of(what, self.client.list(what, path, "tables", query))
         return sorted(filter(names.has_name, listed))
 
     def list_tables_page(
@@ -295,9 +295,9 @@ class RestCatalog:
             "tableType": names.table_type,
         }
         query = {key: value for key, value in filters.items() if value}
-        path = self._paths.database(database, "tables")
-        part, following = self.client.page(f"list tables of {database!r}", path, "tables", query)
-        return TablePage(tuple(filter(names.has_name, map(str, part))), following or None)
+        path, what = self._paths.database(database, "tables"), f"list tables of {database!r}"
+        part, following = self.client.page(what, path, "tables", query)
+        return TablePage(tuple(filter(names.has_name, names_of(what, part))), following or None)
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what each table of a database is, by name and in order: `Paimon`, or the option `type` of
@@ -308,8 +308,9 @@ class RestCatalog:
         kinds = {}
         for name in self.list_tables(database):
             table = TableName(database, name)
-            schema = self.client.get(f"table {str(table)!r}", self._paths.table(table)).get("schema") or {}
-            kind = (schema.get("options") or {}).get("type", "table")
+            what = f"table {str(table)!r}"
+            schema = object_of(what, self.client.get(what, self._paths.table(table)), "schema")
+            kind = object_of(what, schema, "options").get("type", "table")
             kinds[name] = PAIMON_KIND if kind == "table" else str(kind)
         return kinds
 

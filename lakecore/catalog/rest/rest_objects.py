@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from lakecore.catalog.names import check_not_system, split_object
 from lakecore.catalog.objects.table_page import NamePage
 from lakecore.catalog.remote.settled import settled
-from lakecore.catalog.rest.answers import MissingResourceError
+from lakecore.catalog.rest.answers import MissingResourceError, names_of
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.name_pages import PageRequest, page_of_server
 from lakecore.catalog.rest.resource_paths import ResourcePaths
@@ -39,8 +39,8 @@ class RestObjects(Generic[T]):
 
     def list(self, database: str) -> list[str]:
         """List the names of one database, in order. It costs one request a page."""
-        path = self.paths.database(database, self.kind)
-        return sorted(map(str, self.client.list(f"list {self.kind} of {database!r}", path, self.kind)))
+        path, what = self.paths.database(database, self.kind), f"list {self.kind} of {database!r}"
+        return sorted(names_of(what, self.client.list(what, path, self.kind)))
 
     def list_page(self, database: str, *, limit: int, token: str | None, pattern: str | None) -> NamePage:
         """List one page as the server chooses and orders it. Raises InvalidInputError for a limit below 1."""

@@ -8,14 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from lakecore.catalog.names import TableName
-from lakecore.catalog.remote.lost_answer import LostAnswerError
+from lakecore.catalog.remote.lost_answer import UNKNOWN, LostAnswerError
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.partition_statistics import partition_statistics
 from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.data_class import dataclass
-from lakecore.errors import CommitUncertainError, UnavailableError
+from lakecore.errors import (
+    AlreadyExistsError,
+    CommitUncertainError,
+    InvalidInputError,
+    LakeError,
+    UnavailableError,
+)
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 
@@ -41,7 +47,10 @@ class RestVersions:
         """
         what = f"the newest snapshot of {self._at(branch)}"
         answer = self._get(what, self._path(branch, "snapshot"))
-        return None if answer is None else _snapshot(what, (answer.get("snapshot") or {}).get("snapshot"))
+        if answer is None:
+            return None
+        loaded = answer.get("snapshot")  # it has counts, too
+        return _snapshot(what, loaded.get("snapshot") if isinstance(loaded, Mapping) else None)
 
     def commit(self, branch: str, snapshot: Snapshot, base: Snapshot | None) -> bool:
         """Let the server publish `snapshot` after `base`, with the statistics of the partitions that it
@@ -60,9 +69,17 @@ class RestVersions:
         what = f"commit snapshot {snapshot.id} of {self._at(branch)}"
 
         def send() -> bool:
-            if self.client.post(what, self._path(branch, "commit"), body).get("success") is True:
-                return True
-            return self._is_there(branch, snapshot) is True  # a proxy may have sent it twice
+            try:
+                answer = self.client.post(what, self._path(branch, "commit"), body)
+            except (AlreadyExistsError, InvalidInputError) as err:
+                is_there = self._look(branch, snapshot, str(err))
+                if is_there is None:
+                    raise
+                return is_there
+            success = answer.get("success")
+            if not isinstance(success, bool):
+                raise LostAnswerError(f"{what}: the answer does not say whether it succeeded; {UNKNOWN}")
+            return success or self._look(branch, snapshot, f"{what}: the server refused it") is True
 
         try:
             return settled(send, lambda: self._is_there(branch, snapshot), self.client.clock)
@@ -71,13 +88,29 @@ class RestVersions:
                 f"{err}; commit again with the same user and identifier, and delete nothing"
             ) from err
 
+    def _look(self, branch: str, snapshot: Snapshot, refusal: str) -> bool | None:
+        """Return what `_is_there` does after a refusal: a proxy may have sent the request twice, so that the
+        server refused its own commit. Raises LostAnswerError when the server cannot be asked.
+        """
+        try:
+            return self._is_there(branch, snapshot)
+        except LakeError as err:
+            raise LostAnswerError(f"{refusal}; {UNKNOWN}") from err
+
     def _is_there(self, branch: str, snapshot: Snapshot) -> bool | None:
-        """Return whether the server has `snapshot` under its id; None if it has none of that id yet."""
+        """Return whether the server has `snapshot` under its id; None if it has none of that id yet. Raises
+        LostAnswerError when it has later ones only, which may be built on it.
+        """
         latest = self.latest(branch)
         if latest is None or latest.id < snapshot.id:
             return None
         same_id = latest if latest.id == snapshot.id else self._of_id(branch, snapshot.id)
-        return same_id is not None and _identity(same_id) == _identity(snapshot)
+        if same_id is None:
+            raise LostAnswerError(
+                f"snapshot {snapshot.id} of {self._at(branch)} no longer exists, and {latest.id} is the newest; "
+                f"{UNKNOWN}"
+            )
+        return _identity(same_id) == _identity(snapshot)
 
     def _of_id(self, branch: str, snapshot_id: int) -> Snapshot | None:
         what = f"snapshot {snapshot_id} of {self._at(branch)}"

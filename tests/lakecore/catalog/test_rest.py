@@ -91,6 +91,9 @@ def test_the_pause_that_the_server_asks_for(
 
 def test_a_date_to_wait_for() -> None:
     clock = FakeClock(1_700_000_000_000)
+    for odd in ("\u00b2", "nan", "1e400", "-5"):
+        assert 0.2 <= pause_after(0, odd, clock) <= 0.3
+    assert pause_after(0, "9" * 5000, clock) == 60
     assert pause_after(0, "Tue, 14 Nov 2023 22:13:25 GMT", clock) == 5.0
     assert pause_after(0, "Tue, 14 Nov 2023 22:13:10 GMT", clock) == 0.0
     assert 0.2 <= pause_after(0, None, clock) <= 0.3
@@ -143,6 +146,32 @@ def test_an_answer_without_end(script: Script, client: RestClient, monkeypatch: 
         client.get("database d", ("v1", "d"))
 
 
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd", "br", "gzip, gzip", "\u00e9" * 1000])
+def test_an_answer_that_is_not_encoded_as_it_says(script: Script, client: RestClient, coding: str) -> None:
+    """A damaged answer to a change may follow its effect; what could expand without a limit is not decoded."""
+    script.more = {"Content-Encoding": coding}
+    script.answers = [(200, '{"success": true}')] * 6
+    with pytest.raises(LostAnswerError, match=r"unknown|encoded as"):
+        client.post("create d", ("v1",), {})
+    assert len(script.seen) == 1
+    with pytest.raises(UnavailableError, match=r"did not answer|encoded as") as caught:
+        client.get("database d", ("v1", "d"))
+    assert not isinstance(caught.value, LostAnswerError)
+    assert script.headers[0]["Accept-Encoding"] == "gzip, deflate"
+
+
+def test_no_redirection_takes_the_token_elsewhere(script: Script, client: RestClient) -> None:
+    with scripted_server() as other:
+        for status in (301, 302, 307, 308):
+            script.more = {"Location": f"{other.address}/v1/d"}
+            script.answers = [(status, "")] * 2
+            with pytest.raises(UnavailableError, match=str(status)):
+                client.get("database d", ("v1", "d"))
+            with pytest.raises(LostAnswerError, match=str(status)):
+                client.post("create d", ("v1", "d"), {})
+        assert other.seen == []
+
+
 def test_pages(script: Script, client: RestClient) -> None:
     pages = [{"names": ["a"], "nextPageToken": "a b"}, {"names": ["b"], "nextPageToken": None}]
     script.answers = [(200, json.dumps(page)) for page in pages]
@@ -169,8 +198,9 @@ def test_pages_of_tables_are_those_of_the_server(script: Script) -> None:
         catalog.list_tables_page("d", limit=0)
 
 
-def test_a_server_that_repeats_a_page(script: Script, client: RestClient) -> None:
-    script.answers = [(200, '{"names": ["a"], "nextPageToken": "a"}')] * 3
+@pytest.mark.parametrize("tokens", ["aaa", "ababab", "abcbcb"])
+def test_a_server_that_repeats_a_page(script: Script, client: RestClient, tokens: str) -> None:
+    script.answers = [(200, json.dumps({"names": ["a"], "nextPageToken": token})) for token in tokens]
     with pytest.raises(UnavailableError, match="page after page"):
         client.list("list", ("v1",), "names")
 
