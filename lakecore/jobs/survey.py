@@ -35,10 +35,11 @@ from lakecore.maintain.survey.activity import (
     newest_attempts,
     with_ended,
 )
+from lakecore.maintain.survey.days import DayPoint, DayPoints
 from lakecore.maintain.survey.measure import figures_of, rules_of
 from lakecore.maintain.survey.plan import DAY_MS, due_in_days, health, state_of, with_day
-from lakecore.maintain.survey.record import DayPoint, Figures, State, TableRecord
-from lakecore.maintain.survey.store import Survey, SurveyStore
+from lakecore.maintain.survey.record import Figures, State, TableRecord
+from lakecore.maintain.survey.store import StoredSurvey, Survey, SurveyStore
 from lakecore.maintain.table_key import table_key
 from lakecore.maintain.target import Target, in_threads
 
@@ -49,6 +50,7 @@ __all__ = [
     "LastAttempt",
     "State",
     "Survey",
+    "SurveyReader",
     "TableRecord",
     "counts",
     "latest_survey",
@@ -132,7 +134,19 @@ def latest_survey(lake: ListedLake) -> Survey | None:
     """Return the newest survey of a lake; None without one. Tables that the user may neither read nor change
     are left out. Raises UnavailableError.
     """
-    return _visible(lake, SurveyStore(lake.file_io, lake.warehouse).latest())
+    return SurveyReader().latest(lake)
+
+
+class SurveyReader:
+    """It reads the newest survey of one lake again and again, and decodes it when there is a newer one."""
+
+    def __init__(self) -> None:
+        self._stored: StoredSurvey | None = None
+
+    def latest(self, lake: ListedLake) -> Survey | None:
+        """Return the newest survey as `latest_survey` does. It costs one read of storage."""
+        stored = self._stored = SurveyStore(lake.file_io, lake.warehouse).latest_after(self._stored)
+        return _visible(lake, stored.survey) if stored is not None else None
 
 
 def survey_of_day(lake: ListedLake, day: str) -> Survey | None:
@@ -218,7 +232,7 @@ class _Surveyor:
             figures_ms=last.figures_ms if same and last is not None else fresh.surveyed_ms,
             deductions=deductions,
             due_in_days=due_in_days(days),
-            days=days,
+            days=DayPoints(days),
             rhythm=self._rhythm(figures, fresh.surveyed_ms, last),
             expected_seconds=_forecast_seconds(target, figures),
         )

@@ -60,5 +60,9 @@ LEFT_OUT: Sequence[tuple[str, str]] = [
         "tests/operators/test_submit.py::test_what_has_no_effect_or_cannot_work_is_refused_by_name",
         "the environments lack Airflow's Spark provider",
     ),
+    (
+        "tests/operators/test_hooks.py::test_the_test_button_asks_the_server_of_spark_connect",
+        "the environments lack the client of Spark Connect",
+    ),
     ("tests/dags/test_real_old_names.py", "the old names were in releases of lakecore for Airflow 3.3 only"),
 ]

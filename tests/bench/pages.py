@@ -27,6 +27,7 @@ from typing import Any
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.jobs.survey import DayPoint, State, Survey, TableRecord
+from lakecore.maintain.survey.activity import LastAttempt
 from lakecore.maintain.survey.record import Deduction, Figures
 from lakecore.maintain.survey.store import SurveyStore
 from tests.bench.accessibility import audit
@@ -80,18 +81,24 @@ def main() -> None:
         with Chromium() as browser:
             browser.cookie(server.url, "_token", server.api._token)
             times = seconds(browser, server.url)
+            after = api_server_bytes(server)
             checked = look(browser, server.url, paths, options.pictures)
             figures = {
                 "tables": _TABLES,
                 "tables_of_the_small_lake": _SMALL,
                 "pages": len(checked),
                 "too_wide": sorted(name for name, one in checked.items() if one.wide),
+                "tables_that_are_cut": sorted(name for name, one in checked.items() if one.cut),
                 "violations": {name: one.violations for name, one in checked.items() if one.violations},
                 "links_that_lead_elsewhere": sorted(
                     {link for one in checked.values() for link in one.elsewhere}
                 ),
                 "seconds": times,
-                "api_server_bytes": {"before_the_first_page": before, "at_the_end": api_server_bytes(server)},
+                "api_server_bytes": {
+                    "before_the_first_page": before,
+                    "after_that_of_10000_tables": after,
+                    "at_the_end": api_server_bytes(server),
+                },
             }
     print(json.dumps(figures, indent=2))
     write_figures("pages", measured, figures, options.figures)
@@ -162,7 +169,15 @@ def record(number: int, now_ms: int, chance: random.Random) -> TableRecord:
             files=chance.randint(9, 2000),
             bytes=chance.randint(10**6, 10**11),
             sorted_runs=chance.randint(1, 9),
+            history_bytes=chance.randint(10**6, 10**12),
+            snapshot_ms=now_ms - chance.randint(0, 9 * _DAY_MS),
+            snapshot_key=f"manifest-list-{chance.getrandbits(128):032x}-0",
         ),
+        attempts=(
+            LastAttempt("remove-orphan-files", "done", now_ms - chance.randint(0, _DAY_MS)),
+            LastAttempt("compact", "nothing to do", now_ms - chance.randint(_DAY_MS, 2 * _DAY_MS)),
+        ),
+        rhythm=tuple(round(chance.random() * number / _TABLES, 3) for _ in range(24)),
         deductions=(Deduction("sorted-runs", 100 - score, "a bucket has 9 sorted runs"),)
         if score < 100
         else (),
@@ -231,6 +246,8 @@ class Checked:
 
     wide: bool
     """It is wider than the window, or has no title."""
+    cut: bool
+    """A table is wider than its frame, in a window that is not a phone's."""
     violations: list[dict[str, Any]]
     """What axe-core finds."""
     elsewhere: list[str]
@@ -257,7 +274,10 @@ def look(browser: Chromium, url: str, paths: Mapping[str, str], folder: Path) ->
                 "f => new URL(f.getAttribute('action') || '', location).href))"
             )
             elsewhere = [link for link in links if not link.startswith(f"{url}/lakecore/")]
-            checked[f"{name}-{kind}"] = Checked(bool(wide), audit(browser), elsewhere)
+            cut = kind != "phone" and browser.run(
+                "[...document.querySelectorAll('.wide')].some(one => one.scrollWidth > one.clientWidth)"
+            )
+            checked[f"{name}-{kind}"] = Checked(bool(wide), bool(cut), audit(browser), elsewhere)
     return checked
 
 

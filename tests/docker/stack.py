@@ -22,6 +22,9 @@ _STAND_INS = Path(__file__).with_name("stand_ins")
 BASE = "localhost/lakecore-debian:bookworm"
 _CA = Path("/etc/ssl/certs/ca-certificates.crt")
 _STORE_MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+_IN_SLIM = "ca-certificates,usr-is-merged"
+_NOT_IN_SLIM = "usrmerge perl 'perl-modules-*' 'libperl5*' 'lib*-perl' 'libgdbm*'"
+"""Debian's image has the merged /usr without the package that merges it, which brings all of Perl (60 MB)."""
 _NOTHING_OF_IT = ("usr/share/man/*", "usr/share/doc/*", "usr/share/locale/*")
 _HOSTS = {
     "LAKECORE_POSTGRES_HOST": "127.0.0.1",
@@ -71,7 +74,9 @@ def _build_base() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     tar = WORK / "debian.tar"
     without = [f"--dpkgopt=path-exclude=/{path}" for path in _NOTHING_OF_IT]
-    run("mmdebstrap", "--variant=minbase", "--include=ca-certificates", *without, "bookworm", str(tar))
+    purge = f'chroot "$1" apt-get purge -y -qq {_NOT_IN_SLIM}'
+    options = ("--variant=minbase", f"--include={_IN_SLIM}", f"--customize-hook={purge}", *without)
+    run("mmdebstrap", *options, "bookworm", str(tar))
     container = run("buildah", "from", "scratch").strip()
     run("buildah", "add", "-q", container, str(tar), "/")
     run("buildah", "commit", "-q", "--rm", container, BASE)

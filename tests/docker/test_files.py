@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import io
 import json
+import os
 import re
 import stat
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pyroaring
 import pytest
 import yaml
 from moto import mock_aws
@@ -34,7 +36,7 @@ def script(name: str) -> Any:
     return module
 
 
-demo_lake, keep_platform = script("demo_lake"), script("keep_platform")
+demo_lake, keep_platform, strip_libraries = map(script, ("demo_lake", "keep_platform", "strip_libraries"))
 OURS = (
     "api-server",
     "scheduler",
@@ -278,6 +280,48 @@ def test_a_jar_that_would_lose_all_libraries_ends_the_build(tmp_path: Path) -> N
         keep_platform.shrink(jar, "linux-sparc")
     assert jar.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [jar.name]
+
+
+def strip_program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Let `strip -o SMALLER LIBRARY` be a script: $3 and $4 are the two paths."""
+    program = folder / "bin" / "strip"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_library_loses_its_symbols_and_can_still_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    library = folder / "a.so"
+    library.write_bytes(Path(pyroaring.__file__).read_bytes() + b"symbols" * 1000)
+    (folder / "script.so").write_text("INPUT(-lm)")
+    before = library.stat().st_size
+    assert strip_libraries.can_load(library)
+    strip_program(tmp_path, monkeypatch, 'head -c -7000 "$4" > "$3"')
+    strip_libraries.main(folder)
+    assert library.stat().st_size == before - 7000
+    assert strip_libraries.can_load(library)
+    assert sorted(path.name for path in folder.iterdir()) == ["a.so", "script.so"]
+
+
+def test_a_library_that_needs_its_symbols_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    library = folder / "a.so"
+    original = Path(pyroaring.__file__).read_bytes()
+    library.write_bytes(original)
+    library.chmod(0o755)
+    strip_program(tmp_path, monkeypatch, 'head -c 5000 "$4" > "$3"')
+    strip_libraries.main(folder)
+    assert library.read_bytes() == original
+    assert library.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in folder.iterdir()] == ["a.so"]
 
 
 def test_airflow_is_set_up_by_the_command_of_lakecore_alone() -> None:

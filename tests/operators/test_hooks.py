@@ -193,7 +193,6 @@ def test_the_test_button_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tm
         ("sprak://nope", "no master of Spark"),
         ("spark://127.0.0.1:1", "does not answer"),
         ("spark://nope", "is not HOST:PORT"),
-        ("sc://127.0.0.1:1", "server sc://127.0.0.1:1 does not answer"),
         ("sc://", "is no address"),
     ):
         hook = _connect(monkeypatch, host=str(tmp_path), extra={"spark_master": master})
@@ -202,6 +201,14 @@ def test_the_test_button_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tm
         assert _connect(monkeypatch, host=str(tmp_path), extra={"spark_master": master}).test_connection()[0]
     empty, text = _connect(monkeypatch).test_connection()
     assert (empty, text.startswith("the connection names no warehouse")) == (False, True)
+
+
+def test_the_test_button_asks_the_server_of_spark_connect(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hook = _connect(monkeypatch, host=str(tmp_path), extra={"spark_master": "sc://127.0.0.1:1"})
+    good, text = hook.test_connection()
+    assert (good, "server sc://127.0.0.1:1 does not answer" in text) == (False, True)
 
 
 def test_the_test_button_looks_whether_this_is_a_lake_that_can_be_written(

@@ -272,7 +272,7 @@ def test_the_progress_of_a_driver_is_an_xcom_of_the_deferred_task(
     monkeypatch.setattr("airflow.sdk.execution_time.xcom.XCom.set", set_xcom)
     store = store_of(table)
     trigger = trigger_of(table)
-    trigger._task_instance = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=None)  # type: ignore[assignment]
+    trigger.task_instance = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=None)  # type: ignore[assignment]
     record = RunRecord(runner="r", progress={"picks": 2, "share": 0.25, "seconds": 30.0})
     assert store.claim("j", 1, record)
     assert trigger._look() is None

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from lakecore.data_class import dataclass
-from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError, reason
+from lakecore.errors import AlreadyExistsError, InvalidInputError
 from lakecore.fs.stores.client import open_client, s3_settings
 from lakecore.fs.stores.object_errors import object_errors
 from lakecore.fs.stores.object_store import ObjectStoreFileIO
@@ -219,15 +219,9 @@ def _is_ip(host: str) -> bool:
 
 def _region_of(bucket: str) -> str:
     """Return the region that AWS names for a bucket."""
-    from pyarrow.fs import resolve_s3_region
+    from lakecore.fs.stores.bucket_region import region_of
 
-    try:
-        return str(resolve_s3_region(bucket))
-    except OSError as err:
-        raise UnavailableError(
-            f"cannot find the region of s3://{bucket}: {reason(err)}; set s3.region, or s3.endpoint for "
-            "another service than AWS"
-        ) from err
+    return region_of(bucket)
 
 
 S3_STORE = Store(

@@ -6,6 +6,7 @@ of a few hours, not of a week.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,7 +47,7 @@ class LastAttempt:
     @classmethod
     def from_json(cls, raw: Any) -> LastAttempt:
         """Build it from its JSON. Raises ValueError, TypeError, KeyError."""
-        return cls(_text(raw["job"]), _text(raw["state"]), _whole(raw["started_ms"]))
+        return cls(_word(raw["job"]), _word(raw["state"]), _whole(raw["started_ms"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,11 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
     return printable(value, 80)
+
+
+def _word(value: Any) -> str:
+    """Return a text that many tables have; all of them have the same object."""
+    return sys.intern(_text(value))
 
 
 def _whole(value: Any) -> int:

@@ -6,14 +6,16 @@ All times are in milliseconds since the epoch, all sizes in bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, field, fields
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field, fields, replace
 from enum import Enum
 from typing import Any
 
 from lakecore.data_class import dataclass
 from lakecore.errors import printable, reason
 from lakecore.maintain.survey.activity import LastAttempt, Lateness, rhythm_from_json
+from lakecore.maintain.survey.days import DayPoint, DayPoints
 
 __all__ = ["DAYS", "DayPoint", "Deduction", "Figures", "State", "TableRecord"]
 
@@ -113,19 +115,6 @@ class Deduction:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DayPoint:
-    """It has the state of a table at the last survey of a day: the score, files, bytes and most sorted
-    runs of one bucket.
-    """
-
-    time_ms: int
-    score: int
-    files: int
-    bytes: int
-    sorted_runs: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
     """This is one line of a survey."""
@@ -150,7 +139,7 @@ class TableRecord:
     error_class: str = ""
     holds: tuple[str, ...] = ()
     """It says why nothing may be removed, with a sentence for each hold."""
-    days: tuple[DayPoint, ...] = ()
+    days: Sequence[DayPoint] = ()
     """This is a point for each of the last days, the oldest first."""
     attempts: tuple[LastAttempt, ...] = ()
     """This is the newest attempt of each job on the table, the newest first."""
@@ -168,7 +157,7 @@ class TableRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Convert the record to plain values."""
-        raw = asdict(self)
+        raw = asdict(replace(self, days=()))
         raw["state"] = self.state.value
         raw["days"] = [list(asdict(day).values()) for day in self.days]
         raw["holds"] = list(self.holds)
@@ -187,9 +176,10 @@ class TableRecord:
             values["figures"] = Figures(**_numbers(_known_fields(Figures, values.get("figures", {}))))
             deductions = (_known_fields(Deduction, one) for one in values.get("deductions", ()))
             values["deductions"] = tuple(
-                Deduction(_text(one["rule"]), _whole(one["points"]), _text(one["text"])) for one in deductions
+                Deduction(sys.intern(_text(one["rule"])), _whole(one["points"]), _text(one["text"]))
+                for one in deductions
             )
-            values["days"] = tuple(DayPoint(*map(_whole, day)) for day in values.get("days", ()))
+            values["days"] = DayPoints(DayPoint(*map(_whole, day)) for day in values.get("days", ()))
             values["holds"] = tuple(map(_text, values.get("holds", ())))
             for name in ("table", "error", "error_class"):
                 values[name] = _text(values.get(name, ""))

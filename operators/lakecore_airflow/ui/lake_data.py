@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakecore.jobs.attempts import Attempts
     from lakecore.jobs.cost.prices import PriceList
     from lakecore.jobs.level_history import LevelPoint
-    from lakecore.jobs.survey import Survey
+    from lakecore.jobs.survey import Survey, SurveyReader
 
 __all__ = ["MOST_FILES", "Answer", "LakeData", "Quarantine", "SurveyState", "TableDetails"]
 
@@ -97,6 +97,7 @@ class LakeData:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="lakecore-ui")
         self._answers: dict[str, Any] = {}
+        self._readers: dict[str, SurveyReader] = {}
         self._requests: dict[str, Future[Any]] = {}
         self._problems: dict[str, str] = {}
         self._began_ms: dict[str, int] = {}
@@ -243,9 +244,9 @@ class LakeData:
         return LakeHook(conn_id).catalog()
 
     def _read_survey(self, conn_id: str) -> Survey | None:
-        from lakecore.jobs.survey import latest_survey
+        from lakecore.jobs.survey import SurveyReader
 
-        return latest_survey(self._catalog(conn_id))
+        return self._readers.setdefault(conn_id, SurveyReader()).latest(self._catalog(conn_id))
 
     def _read_details(self, conn_id: str, name: str, files: int) -> TableDetails:
         catalog = self._catalog(conn_id)

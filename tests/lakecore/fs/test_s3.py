@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
 import pytest
@@ -29,6 +29,7 @@ from lakecore.errors import (
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.resolve import file_io_for
+from lakecore.fs.stores import bucket_region
 from lakecore.fs.stores import s3 as s3_module
 from lakecore.fs.stores.s3 import S3FileIO, S3Options
 from tests.support.certificates import Authority
@@ -267,20 +268,57 @@ def test_addresses(options: dict[str, str], bucket: str, address: str, region: s
     assert str(made["virtual_hosted_style_request"]).lower() == str(f"/{bucket}." in address).lower()
 
 
+class RegionOfBuckets(http.server.BaseHTTPRequestHandler):
+    """It answers as s3.amazonaws.com does: the region is in a header, whatever the status."""
+
+    buckets: ClassVar[dict[str, tuple[int, str]]] = {
+        "/open": (200, "us-east-2"),
+        "/private": (403, "eu-north-1"),
+        "/elsewhere": (301, "ap-south-1"),
+        "/a.b": (200, "eu-west-1"),
+        "/forged": (200, "x.evil.example/"),
+        "/silent": (200, ""),
+    }
+
+    def do_HEAD(self) -> None:
+        status, region = self.buckets.get(self.path, (404, ""))
+        self.send_response(status)
+        if region:
+            self.send_header("x-amz-bucket-region", region)
+        if status == 301:
+            self.send_header("Location", "/open")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
 def test_aws_says_the_region_where_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow.fs
-
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    monkeypatch.setattr(pyarrow.fs, "resolve_s3_region", lambda bucket: {"lake": "eu-north-1"}[bucket])
-    made: dict[str, Any] = dict(S3Options.from_options(KEYS).connect("lake").config)
-    assert made["endpoint"] == "https://lake.s3.eu-north-1.amazonaws.com"
-
-    def failing(bucket: str) -> str:
-        raise OSError("Bucket 'lake' not found")
-
-    monkeypatch.setattr(pyarrow.fs, "resolve_s3_region", failing)
-    with pytest.raises(UnavailableError, match=r"region of s3://lake: .*not found; set s3\.region"):
-        S3Options.from_options(KEYS).connect("lake")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), RegionOfBuckets)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(bucket_region, "_AWS", f"http://127.0.0.1:{server.server_port}")
+    try:
+        for bucket in ("open", "private", "elsewhere"):
+            region = RegionOfBuckets.buckets[f"/{bucket}"][1]
+            made: dict[str, Any] = dict(S3Options.from_options(KEYS).connect(bucket).config)
+            assert made["endpoint"] == f"https://{bucket}.s3.{region}.amazonaws.com"
+        assert bucket_region.region_of("a.b") == "eu-west-1"
+        for bucket, cause in (
+            ("none", "no bucket has this name"),
+            ("silent", "names none"),
+            ("forged", "names none"),
+        ):
+            with pytest.raises(
+                UnavailableError, match=rf"region of s3://{bucket}: .*{cause}; set s3\.region"
+            ):
+                S3Options.from_options(KEYS).connect(bucket)
+    finally:
+        server.shutdown()
+        server.server_close()
+    with pytest.raises(UnavailableError, match=r"region of s3://open: .*refused.*; set s3\.region"):
+        S3Options.from_options(KEYS).connect("open")
 
 
 @pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", ""])

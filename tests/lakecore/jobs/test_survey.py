@@ -16,7 +16,7 @@ from lakecore.jobs import compact
 from lakecore.jobs.definitions.repair import HoldTable, ReleaseTable
 from lakecore.jobs.definitions.tags import CreateTag
 from lakecore.jobs.runner.dispatch import run_chore
-from lakecore.jobs.survey import Job, counts, latest_survey, run, survey_of_day
+from lakecore.jobs.survey import Job, SurveyReader, counts, latest_survey, run, survey_of_day
 from lakecore.maintain.attempts.record import Attempt, AttemptState
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.survey.activity import Lateness, commits_by_hour, lateness_after
@@ -247,6 +247,23 @@ def test_damaged_lines_are_left_out_and_counted(catalog: FilesystemCatalog) -> N
     assert cut is not None
     assert (cut.tables, cut.damaged) == ((), 1)
     assert counts(survey(catalog)) == {"ok": 2}  # and the next survey puts it right
+
+
+def test_a_reader_decodes_a_survey_again_only_when_there_is_a_newer_one(catalog: FilesystemCatalog) -> None:
+    put(key_table(catalog), [{"k": 1, "v": "x"}])
+    reader = SurveyReader()
+    assert reader.latest(catalog) is None
+    survey(catalog)
+    first, again = reader.latest(catalog), reader.latest(catalog)
+    assert first is not None
+    assert again is not None
+    assert first.tables[0] is again.tables[0]
+    put(append_table(catalog), [{"k": 1, "v": "x"}])
+    catalog.clock.sleep(3600)
+    assert survey(catalog) == reader.latest(catalog) == latest_survey(catalog)
+    store = SurveyStore(catalog.file_io, catalog.warehouse)
+    catalog.file_io.delete(f"{store.root}/latest.jsonl.gz")
+    assert reader.latest(catalog) is None, "a survey that is gone is not shown"
 
 
 def test_each_day_keeps_its_last_survey_and_old_days_go(catalog: FilesystemCatalog) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +73,30 @@ RECORD = TableRecord(
 def test_a_record_survives_its_json() -> None:
     assert TableRecord.from_json(RECORD.to_json()) == RECORD
     assert TableRecord.from_json({**RECORD.to_json(), "new in 9.9": 1}) == RECORD
+
+
+def test_the_points_of_a_record_are_those_of_its_json_and_take_little_memory() -> None:
+    points = tuple(DayPoint(day * DAY_MS + (1 << 40), day, 1 << 33, 1 << 62, day) for day in range(DAYS))
+    texts = [
+        json.dumps(replace(RECORD, days=points, table=f"d.t{number}").to_json()) for number in range(500)
+    ]
+    before = TableRecord.from_json(json.loads(texts[0]))
+    days = before.days
+    assert days == points
+    assert points == days
+    assert hash(days) == hash(points)
+    assert (days[0], days[-1], days[3:5], len(days)) == (points[0], points[-1], points[3:5], DAYS)
+    assert days != points[1:]
+    with pytest.raises(IndexError):
+        days[DAYS]
+    tracemalloc.start()
+    try:
+        records = [TableRecord.from_json(json.loads(text)) for text in texts]
+        each = tracemalloc.get_traced_memory()[0] / len(records)
+    finally:
+        tracemalloc.stop()
+    assert each < 2200, "as objects the points alone take some 2300 bytes"
+    assert repr(days) == repr(points)
 
 
 @pytest.mark.parametrize(
