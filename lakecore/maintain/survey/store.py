@@ -74,8 +74,8 @@ class SurveyStore(ServiceStore):
         return stored.survey if stored is not None else None
 
     def latest_after(self, previous: StoredSurvey | None) -> StoredSurvey | None:
-        """Return the newest survey as `latest` does. When its file is the one that `previous` came from, `previous`
-        is returned, and nothing is decoded.
+        """Return the newest survey as `latest` does: `previous` itself, without decoding anything, when its
+        file is the one that `previous` came from.
         """
         return self._read(f"{self.root}/latest.jsonl.gz", previous)
 
