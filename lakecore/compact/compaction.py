@@ -104,7 +104,7 @@ class Compaction:
 
     def plan(self, view: Round) -> PlannedRound:
         """Return picks by the rules of the table. Raises InvalidOptionError, UnsupportedError."""
-        snapshot, scanner = view.snapshot, self._target.scanner
+        snapshot, scanner = view.snapshot, replace(self._target.scanner, lists=view.lists)
         where = self._request.where if view.where is None else view.where
         if view.again is not None:
             where = replace(where, serialized=frozenset(place.partition for place in view.again))

@@ -21,7 +21,15 @@ from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run_commits import RunCommits
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import PickOutline, Place, PlannedRound, Round, RoundPlan, outlines_of
+from lakecore.compact.engine.work import (
+    ManifestLists,
+    PickOutline,
+    Place,
+    PlannedRound,
+    Round,
+    RoundPlan,
+    outlines_of,
+)
 from lakecore.data_class import dataclass
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
@@ -170,6 +178,8 @@ class RewriteRun:
         """0 when there was nothing to do."""
         self.groups: list[GroupFigures] = []
         """These are the figures of the groups that were planned, in their order."""
+        self._lists: ManifestLists | None = None
+        """These are the manifests of the snapshot that groups were made of."""
         self._attempt: _Attempt | None = None
         self._planned: PlannedRound | None = None
         self._rounds_run = 0
@@ -189,9 +199,13 @@ class RewriteRun:
     def plan(self) -> RoundPlan:
         """Return what the first round would do; nothing is written, and no row is read."""
         view = Round(snapshot=self._start(), executor=SerialExecutor(), file_prefix="none", dry=True)
-        plan = self.kind.plan(view).build()
+        plan = self._plan(view).build()
         self.picks_planned = len(plan.picks)
         return plan
+
+    def _plan(self, view: Round) -> PlannedRound:
+        """Return what the kind does in a round; it is given the manifests that this run has listed."""
+        return self.kind.plan(replace(view, lists=self._lists))
 
     def outline(self) -> tuple[PickOutline, ...]:
         """Return what the first round would do, in numbers: `plan` without units."""
@@ -209,7 +223,7 @@ class RewriteRun:
             view = Round(
                 snapshot=snapshot, executor=SerialExecutor(), file_prefix="none", where=where, dry=True
             )
-            planned = self.kind.plan(view)
+            planned = self._plan(view)
             outlines = outlines_of(planned.build().picks) if planned.outlines is None else planned.outlines
             return outlines
         finally:
@@ -239,7 +253,7 @@ class RewriteRun:
             where=where,
             dry=True,
         )
-        planned = self.kind.plan(view)
+        planned = self._plan(view)
         if planned.outlines is None:  # to build it may sample rows, so it is built once
             round_plan = planned.build()
             outlines = outlines_of(round_plan.picks)
@@ -260,7 +274,8 @@ class RewriteRun:
         kind, most = self.kind, self.request.group_files
         if snapshot is None or kind.whole_reason:
             return (kind.scope,)
-        scanner = self.target.scanner
+        scanner = self.target.scanner.with_lists(snapshot)
+        self._lists = scanner.lists
         groups = tuple(scanner.groups(snapshot, kind.scope, most=most, undivided=most))
         if len(groups) > 1:
             logger.info("%s: its files are planned in %d groups of buckets", self.target.name, len(groups))
@@ -421,10 +436,10 @@ class RewriteRun:
         """Return the plan of a round and its snapshot, which is a newer one if another commit came before
         `begin`.
         """
-        planned = planned or self.kind.plan(view)
+        planned = planned or self._plan(view)
         if planned.has_picks and (fresh := self.begin(view.snapshot)) is not None:
             view = replace(view, snapshot=fresh)
-            planned = self.kind.plan(view)
+            planned = self._plan(view)
         return planned.build(), view.snapshot
 
     def _again(self, plan: RoundPlan, lost_before: int) -> frozenset[Place]:

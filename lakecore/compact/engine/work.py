@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.context import ReadContext
@@ -32,6 +33,7 @@ from lakecore.verify.proof.pick_proof import ProofContext, UnitProof
 from lakecore.write.files.copy_plan import NOTHING_COPIED, CopyCount
 
 __all__ = [
+    "ManifestLists",
     "PickOutline",
     "Place",
     "PlannedRound",
@@ -271,6 +273,10 @@ class PlannedRound:
     """The picks were cut for so many units at once; None where they are cut when they are built."""
 
 
+ManifestLists: TypeAlias = tuple[Snapshot, tuple[ManifestFile, ...]]
+"""This is the type of a snapshot with its manifests, as `Scanner.with_lists` reads them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """This is the input of one round, which is planned from `snapshot`. `executor` is where units will
@@ -289,3 +295,5 @@ class Round:
     """Other commits touched these buckets while this run worked on them; they are left alone."""
     dry: bool = False
     """Only a report is wanted: nothing is written."""
+    lists: ManifestLists | None = None
+    """These are the manifests of a snapshot of this run, which need not be listed again."""

@@ -6,7 +6,7 @@ A group has blocks of one schema. Buffers are used again: memory that a process 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeAlias
 
@@ -29,6 +29,10 @@ _GROUP_SIZE = 128 << 20
 """Inflated bytes decoded together: some 2,000 lanes, and small enough to hold twice."""
 _SEARCHERS = 4
 """Threads that inflate and search: inflating lets the others run."""
+_SEARCHED_TOGETHER = 8
+"""Blocks that are searched at once: fewer calls, and few others are searched again beside a wanted one."""
+_SEARCH_ROOM = 1 << 20
+"""Room for the records of such blocks: usual ones have some 64 KB each; larger ones are searched alone."""
 
 _Block: TypeAlias = tuple[AvroContainer, AvroBlock]
 
@@ -160,5 +164,26 @@ def _inflate(container: AvroContainer, block: AvroBlock) -> bytes:
 
 
 def _search(container: AvroContainer, request: EntryRequest) -> list[_Content]:
-    inflated = ((block, _inflate(container, block)) for block in container.blocks)
-    return [(block, data if request.may_hold(data) else None) for block, data in inflated]
+    """Return the blocks of a manifest, in order, with the records of those that may have a wanted one."""
+    contents: list[_Content] = []
+    room = bytearray(_SEARCH_ROOM if len(container.blocks) > 1 else 0)
+    for low in range(0, len(container.blocks), _SEARCHED_TOGETHER):
+        blocks = container.blocks[low : low + _SEARCHED_TOGETHER]
+        if len(blocks) > 1 and _none_is_wanted(container, blocks, request, room):
+            contents += [(block, None) for block in blocks]
+            continue
+        inflated = ((block, _inflate(container, block)) for block in blocks)
+        contents += [(block, data if request.may_hold(data) else None) for block, data in inflated]
+    return contents
+
+
+def _none_is_wanted(
+    container: AvroContainer, blocks: Sequence[AvroBlock], request: EntryRequest, room: bytearray
+) -> bool:
+    """Return True if certainly no record of these blocks is wanted. `room` is overwritten. The number of
+    records is compared with the bytes of all blocks together.
+    """
+    size = container.inflate_all(blocks, room)
+    if size is None or sum(block.count for block in blocks) > size:
+        return False
+    return not request.may_hold(room, size)

@@ -31,9 +31,11 @@ class EntryRequest:
     pieces: tuple[tuple[bytes, ...], ...] = ()
     """Of each tuple, every wanted partition has one of the byte strings in its serialised row."""
 
-    def may_hold(self, data: bytes) -> bool:
-        """Return whether the records of a block can have a wanted partition. It costs a search (1 GB/s)."""
-        return all(any(piece in data for piece in pieces) for pieces in self.pieces)
+    def may_hold(self, data: bytes | bytearray, end: int | None = None) -> bool:
+        """Return whether the records of a block, or of several, can have a wanted partition. `end` is where
+        they end in `data`. It costs a search (3 GB/s).
+        """
+        return all(any(data.find(piece, 0, end) >= 0 for piece in pieces) for pieces in self.pieces)
 
 
 WHOLE = EntryRequest()

@@ -20,8 +20,10 @@ from lakecore.jobs.compact import Job, Report, Strategy
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.manifest.shape import Shape
 from lakecore.scan.scanner import Scanner
+from lakecore.store.manifests import ManifestStore
 from lakecore.table import Table
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put, rows_of
 
@@ -112,6 +114,42 @@ def test_groups_have_the_figures_of_the_whole(
     assert (one, several) == (1, 3 if make is spread else 4)
     assert in_groups == whole
     assert group_plan == whole_plan
+
+
+def test_groups_and_the_first_plan_list_manifests_once(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later plans, of snapshots that came since, list theirs: what others wrote meanwhile is not overlooked."""
+    table = spread(catalog)
+    plan_sizes(monkeypatch, 6)
+    read: list[str] = []
+    plain = ManifestStore.read_list
+
+    def read_list(self: ManifestStore, name: str) -> tuple[ManifestFile, ...]:
+        read.append(name)
+        return plain(self, name)
+
+    monkeypatch.setattr(ManifestStore, "read_list", read_list)
+    latest = table._stores.snapshots.latest()
+    assert latest is not None
+    assert len(run(catalog, dry_run=True).planned) == 6
+    assert sorted(read) == sorted([latest.base_manifest_list, latest.delta_manifest_list])
+    rows = rows_of(table)
+    written: list[int] = []
+
+    class Writes(SerialExecutor):
+        def run(self, function: Any, tasks: Any) -> Iterator[Any]:
+            for task in tasks:
+                if not written:
+                    written.append(len(read))
+                    put(table, [{"p": "d", "k": k, "v": "new"} for k in (0, 100)])
+                yield function(task)
+
+    read.clear()
+    run(catalog, executor=Writes(), commit_user="second")
+    assert read[: written[0]].count(latest.base_manifest_list) == 1
+    rest = [row for row in rows if row[:2] != ("d", 0)]
+    assert sorted(rows_of(table)) == sorted([*rest, ("d", 0, "new"), ("d", 100, "new")])
 
 
 def test_the_end_of_the_time_leaves_groups(
