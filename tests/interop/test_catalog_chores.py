@@ -1,7 +1,7 @@
 """Compaction, expiry and the removal of orphans through each kind of catalog, with storage that fails at operation 1, 2, 3, …
 
-LAKECORE_CHORES_STRIDE=1: at every operation, and in two ways. LAKECORE_CHORES_AT=s3,azure,gcs,oss: filesystem and JDBC catalogs on these
-stores, by servers of their own, too.
+LAKECORE_CHORES_STRIDE=1: at every operation, and in two ways. LAKECORE_CHORES_AT=s3,azure,gcs,oss,hdfs: on these stores, by servers of
+their own, too; tables of a REST catalog are external there, because its server has no clients of these stores.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakecore.catalog.catalog import Catalog
+from lakecore.catalog.hive.hive_catalog import HiveCatalog
 from lakecore.catalog.registry import load_catalog
 from lakecore.catalog.rest.rest_catalog import RestCatalog
 from lakecore.catalog.rest.rest_storage import RestStorage
@@ -46,6 +48,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
     with ExitStack() as running:
         if request.param == "disk":
             yield f"{tmp_path}/wh", {}
+        elif request.param == "hdfs":
+            yield f"{request.getfixturevalue('hdfs').root}/{uuid.uuid4().hex}", {}
         else:
             server = running.enter_context(SERVERS[request.param]())
             yield f"{server.root}/{uuid.uuid4().hex}", server.options
@@ -67,13 +71,22 @@ def test_a_catalog_of_one_warehouse(
     assert count > STRIDE
 
 
+def over(lake: HiveCatalog, failing: FaultyFileIO) -> Catalog:
+    return replace(lake, file_io=failing)
+
+
 @pytest.mark.parametrize("mode", MODES)
-def test_a_hive_catalog(hive: HiveServer, mode: FaultMode) -> None:
+def test_a_hive_catalog(place: tuple[str, dict[str, str]], hive: HiveServer, mode: FaultMode) -> None:
+    warehouse, options = place
     lake = opened(hive)
     emptied(lake)
+    if options or "://" in warehouse:  # the metastore has no clients of the stores
+        more: dict[str, Any] = {"location-in-properties": "true", "lock.enabled": "true", **options}
+        lake = load_catalog(warehouse, create_warehouse=True, **hive.options, **more)
+    assert isinstance(lake, HiveCatalog)
     lake.create_database("d")
-    count = check_chores(lake, lambda failing: replace(lake, file_io=failing), stride=STRIDE, mode=mode)
-    print(f"hive: {count} operations, {mode}, each {STRIDE}")
+    count = check_chores(lake, partial(over, lake), stride=STRIDE, mode=mode)
+    print(f"hive at {warehouse}: {count} operations, {mode}, each {STRIDE}")
     assert count > STRIDE
     lake.close()
 
@@ -88,13 +101,15 @@ class Failing(RestStorage):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_rest_catalog(tmp_path: Path, mode: FaultMode) -> None:
+def test_a_rest_catalog(place: tuple[str, dict[str, str]], tmp_path: Path, mode: FaultMode) -> None:
+    warehouse, of_store = place
     options: dict[str, Any] = {
         "metastore": "rest",
         "uri": rest_server("2.0.0", str(tmp_path)),
         "token.provider": "bear",
         "token": TOKEN,
-        "lakecore.service-location": f"{tmp_path}/own",
+        "lakecore.service-location": f"{warehouse}/own",
+        **of_store,
     }
     lake = load_catalog(tmp_path.name, **options)
     lake.create_database("d")
@@ -107,7 +122,8 @@ def test_a_rest_catalog(tmp_path: Path, mode: FaultMode) -> None:
         far.__dict__["_storage"] = storage
         return far
 
-    count = check_chores(lake, failing_lake, stride=STRIDE, mode=mode)
-    print(f"rest: {count} operations, {mode}, each {STRIDE}")
+    root = f"{warehouse}/external" if "://" in warehouse else None
+    count = check_chores(lake, failing_lake, stride=STRIDE, mode=mode, root=root)
+    print(f"rest at {warehouse}: {count} operations, {mode}, each {STRIDE}")
     assert count > STRIDE
     lake.close()

@@ -1,6 +1,6 @@
 """Partitions in a Hive metastore: entered by Java and by lakecore in turns, they are the same records.
 
-LAKECORE_HIVE_SEQUENCES: how many random sequences.
+LAKECORE_HIVE_SEQUENCES: how many random sequences, from the number LAKECORE_HIVE_FIRST on.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from tests.support.hive_metastore import HiveServer, emptied, opened
 pytestmark = pytest.mark.slow
 
 SEQUENCES = int(os.environ.get("LAKECORE_HIVE_SEQUENCES", "1"))
+FIRST = int(os.environ.get("LAKECORE_HIVE_FIRST", "0"))
 STEPS = 20
 ACTIONS = "success-file,done-partition,mark-event"
 PARTITIONED = {
@@ -182,7 +184,8 @@ def rename(turns: Turns, ours: bool) -> None:
 def test_both_keep_the_partitions_in_turns(hive: HiveServer) -> None:
     """Each sequence has each step by each of the two, and more steps by chance, in an order by chance."""
     steps: list[Callable[[Turns, bool], None]] = [write, write, write, drop, drop, mark, repair, rename]
-    for number in range(SEQUENCES):
+    total = Counter[str]()
+    for number in range(FIRST, FIRST + SEQUENCES):
         chance = random.Random(f"partitions {number}")
         turns, done = Turns(hive, chance), []
         turns.catalog.create_table("d.t", PARTITIONED)
@@ -202,7 +205,9 @@ def test_both_keep_the_partitions_in_turns(hive: HiveServer) -> None:
             assert {one.spec["p"] for one in by_us if one.is_done} == turns.marked & {
                 one.spec["p"] for one in by_us
             }  # Java 1.4.2 does not show the marks
+        total += Counter(f"{name} by {'lakecore' if ours else 'Java'}" for name, ours in done)
         turns.catalog.close()
+    print(f"{SEQUENCES} sequences from {FIRST} on of {STEPS} operations: {dict(sorted(total.items()))}")
 
 
 def test_tags_are_partitions_in_turns(hive: HiveServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ class Both:
         self.tables = ("t", "u", "v_w") if hive else ("t", "u", "V w")
         self.cascades = hive or not options
         self.expected: dict[str, Any] = {}
+        self.done = Counter[str]()
+        """How often each operation succeeded."""
 
     def java_runs(self, *words: str) -> bool:
         try:
@@ -156,6 +159,7 @@ def step(both: Both, chance: random.Random) -> str:
             change = [{"op": "set", "key": "snapshot.time-retained", "value": f"{chance.randint(1, 9)} h"}]
             words = (kind, name, json.dumps(change))
             call = partial(catalog.alter_table, name, change)
+    both.done[f"{kind} by {'lakecore' if ours else 'Java'}"] += may
     if not ours:
         assert both.java_runs(*words) is may, f"Java: {words}"
         return kind

@@ -32,16 +32,22 @@ AT_ONCE = Safety(owner="test", quarantine=False)
 
 
 def check_chores(
-    lake: Catalog, failing_lake: Callable[[FaultyFileIO], Catalog], *, stride: int, mode: FaultMode
+    lake: Catalog,
+    failing_lake: Callable[[FaultyFileIO], Catalog],
+    *,
+    stride: int,
+    mode: FaultMode,
+    root: str | None = None,
 ) -> int:
     """Each chore is done with storage that fails at one operation, and again with storage that works: the rows stay, the table has no
     damage, and the work is finished. It returns the number of operations that the three chores have together.
 
-    `lake` has database `d`. `failing_lake` is the same catalog with other storage.
+    `lake` has database `d`. `failing_lake` is the same catalog with other storage. `root`: the tables are external, and lie below it.
     """
     for number in itertools.count(1, stride):
         name = f"d.t{number}"
-        table = lake.create_table(name, SCHEMA)
+        place = {} if root is None else {"path": f"{root}/{name}"}
+        table = lake.create_table(name, {**SCHEMA, "options": {**SCHEMA["options"], **place}})
         for commit in range(2):
             keys = pa.array([commit, commit + 1], pa.int32())
             table.upsert(pa.table({"k": keys, "p": [PARTITION] * 2, "v": [str(commit)] * 2}))

@@ -107,8 +107,8 @@ class RestVersions:
         same_id = latest if latest.id == snapshot.id else self._of_id(branch, snapshot.id)
         if same_id is None:
             raise LostAnswerError(
-                f"snapshot {snapshot.id} of {self._at(branch)} no longer exists, and {latest.id} is the newest; "
-                f"{UNKNOWN}"
+                f"snapshot {snapshot.id} of {self._at(branch)} no longer exists, and the newest is "
+                f"{latest.id}; {UNKNOWN}"
             )
         return _identity(same_id) == _identity(snapshot)
 

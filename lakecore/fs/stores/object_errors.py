@@ -13,6 +13,7 @@ from lakecore.errors import (
     NotFoundError,
     UnavailableError,
     UnsupportedError,
+    printable,
 )
 
 __all__ = ["object_errors", "refused"]
@@ -23,6 +24,14 @@ _REPEATED = re.compile(r"after \d+ retries")
 _MISSING_ROOTS = frozenset({"ContainerNotFound", "NoSuchBucket"})
 _TAKEN = frozenset({"", "BlobAlreadyExists", "PreconditionFailed", "ConditionNotMet"})
 _UNCERTAIN = frozenset({"408", "409", "412", "429"})
+_OBJECT = re.compile(r"object with invalid path: .*?\bPath \"(.*?)\"(?: contained|: Encountered)", re.DOTALL)
+_REGIONS = {
+    "s3": "s3.region",
+    "oss": "fs.oss.endpoint",
+    "cosn": "fs.cosn.bucket.region",
+    "obs": "fs.obs.endpoint",
+}
+"""These options name the region, by the scheme of the store."""
 _LENGTH = 160
 
 
@@ -73,14 +82,26 @@ def _translate(err: Exception, action: str, path: str) -> LakeError:
     if isinstance(err, FileNotFoundError):
         return NotFoundError(f"cannot {action} {path}: the object does not exist")
     if isinstance(err, InvalidPathError):
-        return InvalidInputError(f"cannot {action} {path}: the path has an empty part, '.' or '..'")
+        return _path_error(str(err), action, path)
     if isinstance(err, PermissionDeniedError | UnauthenticatedError):
         return UnavailableError(
             f"cannot {action} {path}: {_text(err)}; check the credentials and the rights of this user"
         )
     if "region" in _text(err) or _answer(err)[1] == "AuthorizationHeaderMalformed":
-        return UnavailableError(f"cannot {action} {path}: {_text(err)}; check the region (s3.region)")
+        option = _REGIONS.get(path.partition("://")[0], "of the service")
+        return UnavailableError(f"cannot {action} {path}: {_text(err)}; check the region ({option})")
     return UnavailableError(f"cannot {action} {path}: {_text(err)}")
+
+
+def _path_error(text: str, action: str, path: str) -> LakeError:
+    name = _OBJECT.search(text)
+    if name is None:
+        return InvalidInputError(f"cannot {action} {path}: the path has an empty part, '.' or '..'")
+    return UnsupportedError(
+        f"cannot {action} {path}: the store has an object whose name begins with "
+        f"{printable(name[1], _LENGTH)!r}; a name with an empty part, '.', '..' or a control character cannot "
+        "be listed, so rename or delete that object"
+    )
 
 
 def _answer(err: Exception) -> tuple[str, str]:

@@ -149,7 +149,7 @@ class ObjectStoreFileIO:
 
         with object_errors("list", path):
             page = obstore.list_with_delimiter(client, key or None)
-        folders = set(page["common_prefixes"])
+        folders = set(page["common_prefixes"]) - {""}  # of names that begin with a slash
         self._check_pages(path, [*folders, *(item["path"] for item in page["objects"])])
         statuses = [FileStatus(f"{root}/{folder}", 0, True, 0) for folder in folders]
         for item in page["objects"]:
@@ -183,13 +183,17 @@ class ObjectStoreFileIO:
     def stat(self, path: str) -> FileStatus | None:
         client, key = self._client(path)
         import obstore
+        from obstore.exceptions import InvalidPathError
 
         if key:
             with suppress(NotFoundError):
                 head = self._head("look at", path)
                 return _status(path, head, head["size"] == 0 and self._is_folder(client, key))
         with object_errors("look at", path):
-            below = next(iter(obstore.list(client, key or None, chunk_size=1)), ())
+            try:
+                below = bool(next(iter(obstore.list(client, key or None, chunk_size=1)), ()))
+            except InvalidPathError:  # obstore refuses the name of an object, which is below the directory
+                below = True
         return FileStatus(path, 0, True, 0) if below else None
 
     def delete(self, path: str) -> None:

@@ -67,6 +67,27 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "/nowhere")
 
 
+SERVICES = {
+    "oss": (
+        {"fs.oss.endpoint": "ADDRESS", "fs.oss.accessKeyId": "id", "fs.oss.accessKeySecret": SECRET},
+        "fs.oss.endpoint",
+    ),
+    "cosn": (
+        {
+            "fs.cosn.bucket.endpoint_suffix": "ADDRESS",
+            "fs.cosn.bucket.region": "ap-x",
+            "fs.cosn.userinfo.secretId": "id",
+            "fs.cosn.userinfo.secretKey": SECRET,
+        },
+        "fs.cosn.bucket.region",
+    ),
+    "obs": (
+        {"fs.obs.endpoint": "ADDRESS", "fs.obs.access.key": "id", "fs.obs.secret.key": SECRET},
+        "fs.obs.endpoint",
+    ),
+}
+
+
 @contextmanager
 def answering(
     status: int, code: str, tls: ssl.SSLContext | None = None
@@ -149,6 +170,50 @@ def test_an_error_names_place_and_remedy(status: int, code: str, remedy: str) ->
         with pytest.raises(UnavailableError, match=f"cannot read s3://b/a/x: .*{remedy}") as caught:
             storage.read("s3://b/a/x")
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_region_is_that_of_the_service(service: str) -> None:
+    """A hint names the option of the store that was asked, and never one of another store."""
+    options, option = SERVICES[service]
+    with answering(400, "AuthorizationHeaderMalformed") as (started, _):
+        address = started["s3.endpoint"]
+        filled = {key: value.replace("ADDRESS", address) for key, value in options.items()}
+        with pytest.raises(UnavailableError, match="check the region") as caught:
+            file_io_for(f"{service}://b", filled).read(f"{service}://b/x")
+    assert str(caught.value).endswith(f"({option})")
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("a//b", "a//"), ("a/./b", "a/./"), ("a/c/../b", "a/c/../"), ("a/x//", "a/x//"), ("a/\x01b", "a/")],
+)
+def test_an_object_that_cannot_be_listed_is_named(
+    key: str, shown: str, server: S3Server, storage: S3FileIO, client: Any
+) -> None:
+    """Only the directory that it lies in is affected: its neighbours are listed, and it is still a directory."""
+    top = f"odd-{key.encode().hex()}"
+    for one in (key, "a/c/ok", "a/x/ok", "b/ok"):
+        client.put_object(Bucket=server.bucket, Key=f"{top}/{one}", Body=b"x")
+    root = f"{server.root}/{top}"
+    within = f"{root}/a/c" if "c/.." in key else f"{root}/a/x" if "x//" in key else f"{root}/a"
+    with pytest.raises(UnsupportedError, match="rename or delete that object") as caught:
+        storage.list(within)
+    assert f"{top}/{shown}" in str(caught.value)
+    status = storage.stat(within)
+    assert status is not None
+    assert status.is_dir
+    assert [one.name for one in storage.list(root)] == ["a", "b"]
+    assert [one.name for one in storage.list(f"{root}/b")] == ["ok"]
+
+
+def test_a_name_with_a_leading_slash_is_no_child_of_the_bucket(server: S3Server, client: Any) -> None:
+    """It would be a directory that has itself below it."""
+    client.create_bucket(Bucket="slash")
+    for key in ("/lead", "ok"):
+        client.put_object(Bucket="slash", Key=key, Body=b"x")
+    storage = file_io_for("s3://slash", server.options)
+    assert [one.path for one in storage.list("s3://slash")] == ["s3://slash/ok"]
 
 
 def test_a_name_that_is_taken_at_the_second_request_is_not_taken_for_certain(
