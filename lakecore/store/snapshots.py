@@ -13,7 +13,7 @@ from dataclasses import field
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.data_class import dataclass
-from lakecore.errors import CorruptDataError, LakeError, NotFoundError
+from lakecore.errors import CommitUncertainError, CorruptDataError, LakeError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.metadata.json_record import whole_number
@@ -115,8 +115,14 @@ class SnapshotStore:
         Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
         """
         path, data = self.paths.snapshot(snapshot.id), snapshot.to_json().encode()
-        with nullcontext() if self.lock is None else self.lock.acquire():
-            return publish_resolved(self.file_io, path, data, self.clock)
+        is_published: bool | None = None
+        try:
+            with nullcontext() if self.lock is None else self.lock.acquire():
+                is_published = publish_resolved(self.file_io, path, data, self.clock)
+        except CommitUncertainError:
+            if is_published is not False:
+                raise
+        return is_published is True
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Return whether the file of its id has exactly the bytes with which `snapshot` was published."""

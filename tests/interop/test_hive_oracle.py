@@ -22,12 +22,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakecore import Commit
 from lakecore.catalog.hive.connection import MetastoreConnection, thrift_types
 from lakecore.catalog.hive.hive_catalog import HiveCatalog
 from lakecore.catalog.names import TableName
 from lakecore.catalog.registry import load_catalog
 from lakecore.errors import (
     AlreadyExistsError,
+    CommitUncertainError,
     CorruptDataError,
     InvalidInputError,
     InvalidOptionError,
@@ -41,6 +43,7 @@ from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.fake_clock import FakeClock
 from tests.support.hive_metastore import HiveServer, emptied, opened
 from tests.support.lake import rows_of
+from tests.support.meddling_fs import Meddling
 from tests.support.oracle import findings
 
 pytestmark = pytest.mark.slow
@@ -376,3 +379,26 @@ def test_a_table_is_loaded_with_one_call(hive: HiveServer, monkeypatch: pytest.M
     assert ours.load_table("d.t").latest_snapshot() is None
     assert calls == ["get_table"]
     ours.close()
+
+
+def test_a_lock_that_the_metastore_ends_in_a_commit_makes_it_uncertain(hive: HiveServer) -> None:
+    """As after `hive.txn.timeout`: nothing is deleted, and the same commit again finds itself."""
+    catalog = opened(hive, **{"lock.enabled": "true"})
+    emptied(catalog)
+    catalog.create_database("x")
+    catalog.create_table("x.t", {**SMALL, "options": {"bucket": "1", "lakecore.commit.settle-time": "0"}})
+
+    def end() -> None:
+        types = thrift_types()
+        ask = types.ShowLocksRequest(dbname="x", tablename="t")
+        (lock,) = catalog.connection.read("look", "show_locks", ask).locks
+        catalog.connection.read("end", "unlock", types.UnlockRequest(lockid=lock.lockid))
+
+    storage = Meddling(catalog.file_io, "publish", "snapshot-1", end)
+    row, commit = pa.table({"k": pa.array([1], pa.int32()), "v": ["x"]}), Commit(user="me", identifier=1)
+    with pytest.raises(CommitUncertainError, match=r"hive\.txn\.timeout.*delete nothing"):
+        replace(catalog, file_io=storage).load_table("x.t").upsert(row, commit)
+    table = catalog.load_table("x.t")
+    assert table.upsert(row, commit).duplicate
+    assert rows_of(table) == [(1, "x")]
+    catalog.close()

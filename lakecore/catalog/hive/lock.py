@@ -14,6 +14,7 @@ from lakecore.catalog.remote.lost_answer import LostAnswerError
 from lakecore.clock import Clock
 from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.store.table_lock import lost_lock
 
 __all__ = ["HiveLock"]
 
@@ -38,14 +39,19 @@ class HiveLock:
 
     @contextmanager
     def acquire(self) -> Iterator[None]:
-        """Hold the lock within the block. Costs two calls. Raises UnavailableError when another writer holds
-        it for longer than `lock-acquire-timeout`.
+        """Hold the lock within the block. Costs three calls. Raises UnavailableError when another writer
+        holds it for longer than `lock-acquire-timeout`, CommitUncertainError when the metastore ended it.
         """
         lock_id = self._acquire()
         try:
             yield
-        finally:
+        except BaseException:
             self._release(lock_id)
+            raise
+        has_ended = self._has_ended(lock_id)
+        self._release(lock_id)
+        if has_ended:
+            raise lost_lock(f"the lock {lock_id} of {self.name}", "hive.txn.timeout of the metastore")
 
     def _acquire(self) -> int:
         types = thrift_types()
@@ -101,6 +107,19 @@ class HiveLock:
         for lock in answer.locks or ():
             if lock.agentInfo == mark:
                 self._release(int(lock.lockid))
+
+    def _has_ended(self, lock_id: int) -> bool:
+        """Return whether the metastore has ended the lock, which an answer to `unlock` does not tell. If it
+        cannot be asked, a warning is logged, because what was done is done.
+        """
+        request = thrift_types().CheckLockRequest(lockid=lock_id)
+        try:
+            self.connection.read(f"look at the lock of {self.name}", "check_lock", request)
+        except NotFoundError:
+            return True
+        except LakeError as err:
+            logger.warning("it is not known whether the lock %d of %s had ended: %s", lock_id, self.name, err)
+        return False
 
     def _release(self, lock_id: int) -> None:
         """Release the lock; a second request finds none. A failure is logged: the metastore ends the lock by

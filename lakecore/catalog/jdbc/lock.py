@@ -13,6 +13,7 @@ from lakecore.catalog.jdbc.statements import RELEASE_EXPIRED
 from lakecore.clock import Clock
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidOptionError, LakeError, UnavailableError
+from lakecore.store.table_lock import lost_lock
 
 __all__ = ["JdbcLock"]
 
@@ -39,13 +40,18 @@ class JdbcLock:
     @contextmanager
     def acquire(self) -> Iterator[None]:
         """Hold the lock within the block. Costs four statements. Raises UnavailableError when another writer
-        holds it for longer than `lock-acquire-timeout`.
+        holds it for longer than `lock-acquire-timeout`, CommitUncertainError when this one did and was taken
+        over.
         """
         acquired = self._acquire()
         try:
             yield
-        finally:
+        except BaseException:
             self._release(acquired)
+            raise
+        if not self._release(acquired):
+            limit = f"lock-acquire-timeout={self.options.lock_timeout_ms} ms"
+            raise lost_lock(f"lock {self.lock_id}", limit)
 
     def _acquire(self) -> object:
         if len(self.lock_id) > self.options.lock_key_length:
@@ -90,15 +96,19 @@ class JdbcLock:
             )
             return result.scalar_one()
 
-    def _release(self, acquired: object) -> None:
-        """Delete the row. A failure is logged: the row ends by its time, and what was done is done."""
+    def _release(self, acquired: object) -> bool:
+        """Delete the row, and return False if somebody else had deleted it. A failure is logged: the row ends
+        by its time, and what was done is done.
+        """
         from sqlalchemy import text
 
         try:
             with self.connection.transaction(f"lock {self.lock_id}") as database:
-                database.execute(
+                result = database.execute(
                     text("DELETE FROM paimon_distributed_locks WHERE lock_id = :id AND acquired_at = :at"),
                     {"id": self.lock_id, "at": acquired},
                 )
+                return result.rowcount != 0
         except LakeError as err:
             logger.warning("lock %s could not be released: %s; it expires by itself", self.lock_id, err)
+        return True

@@ -99,8 +99,8 @@ def _path_error(text: str, action: str, path: str) -> LakeError:
         return InvalidInputError(f"cannot {action} {path}: the path has an empty part, '.' or '..'")
     return UnsupportedError(
         f"cannot {action} {path}: the store has an object whose name begins with "
-        f"{printable(name[1], _LENGTH)!r}; a name with an empty part, '.', '..' or a control character cannot "
-        "be listed, so rename or delete that object"
+        f"{printable(name[1], _LENGTH)!r}; a name with an empty part, '.', '..' or a control character "
+        "cannot be listed, so rename or delete that object"
     )
 
 

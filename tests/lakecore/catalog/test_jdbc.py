@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakecore import Commit
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from lakecore.catalog.objects.view import View
@@ -18,6 +19,7 @@ from lakecore.catalog.registry import load_catalog
 from lakecore.cli.main import main
 from lakecore.errors import (
     AlreadyExistsError,
+    CommitUncertainError,
     CorruptDataError,
     InvalidInputError,
     InvalidOptionError,
@@ -29,6 +31,7 @@ from lakecore.errors import (
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import rows_of
+from tests.support.meddling_fs import Meddling
 
 KEYED = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
 
@@ -300,3 +303,66 @@ def test_views_are_created_changed_and_dropped(tmp_path: Path) -> None:
     assert rows(tmp_path, "paimon_views") == rows(tmp_path, "paimon_distributed_locks") == []
     with pytest.raises(NotFoundError, match="database 'e' does not exist"):
         catalog.views.list("e")
+
+
+THIEF = "2099-01-01 00:00:00"
+
+
+def taken_over(tmp_path: Path) -> None:
+    """Another writer takes the lock of `d.t` over, as it does when its owner seems to be dead."""
+    with sqlite3.connect(tmp_path / "names.db") as database:
+        assert (
+            database.execute("DELETE FROM paimon_distributed_locks WHERE lock_id = 'jdbc.d.t'").rowcount == 1
+        )
+        database.execute("INSERT INTO paimon_distributed_locks VALUES ('jdbc.d.t', ?, 3600)", (THIEF,))
+
+
+def of_key(key: int) -> pa.Table:
+    return pa.table({"k": pa.array([key], pa.int32()), "v": ["x"]})
+
+
+def test_a_lock_that_is_stolen_in_a_commit_makes_it_uncertain_and_stays_with_the_thief(
+    tmp_path: Path,
+) -> None:
+    catalog = opened(tmp_path, **{"lock.enabled": "true"})
+    catalog.create_database("d")
+    catalog.create_table("d.t", {**KEYED, "options": {"bucket": "1", "lakecore.commit.settle-time": "0"}})
+    storage = Meddling(catalog.file_io, "publish", "snapshot-1", lambda: taken_over(tmp_path))
+    commit = Commit(user="me", identifier=1)
+    with pytest.raises(CommitUncertainError, match=r"lock-acquire-timeout=480000 ms.*delete nothing"):
+        replace(catalog, file_io=storage).load_table("d.t").upsert(of_key(1), commit)
+    assert [row[1] for row in rows(tmp_path, "paimon_distributed_locks")] == [THIEF]
+    with sqlite3.connect(tmp_path / "names.db") as database:
+        database.execute("DELETE FROM paimon_distributed_locks")
+    table = catalog.load_table("d.t")
+    assert table.upsert(
+        of_key(1), commit
+    ).duplicate  # as the message says: nothing was deleted, and it is there
+    assert rows_of(table) == [(1, "x")]
+
+
+def test_a_thief_that_commits_first_loses_nothing(tmp_path: Path) -> None:
+    catalog = opened(tmp_path, **{"lock.enabled": "true"})
+    catalog.create_database("d")
+    catalog.create_table("d.t", {**KEYED, "options": {"bucket": "1", "lakecore.commit.settle-time": "0"}})
+
+    def steal() -> None:
+        with sqlite3.connect(tmp_path / "names.db") as database:
+            database.execute("DELETE FROM paimon_distributed_locks")
+        catalog.load_table("d.t").upsert(of_key(1))
+
+    storage = Meddling(catalog.file_io, "publish", "snapshot-1", steal)
+    replace(catalog, file_io=storage).load_table("d.t").upsert(of_key(2))
+    assert rows_of(catalog.load_table("d.t")) == [(1, "x"), (2, "x")]
+    assert rows(tmp_path, "paimon_distributed_locks") == []
+
+
+def test_a_lock_that_is_stolen_in_a_change_of_a_schema_is_reported(tmp_path: Path) -> None:
+    catalog = opened(tmp_path, **{"lock.enabled": "true"})
+    catalog.create_database("d")
+    catalog.create_table("d.t", KEYED)
+    storage = Meddling(catalog.file_io, "publish", "schema-1", lambda: taken_over(tmp_path))
+    add = [{"op": "add", "name": "n", "type": "INT"}]
+    with pytest.raises(CommitUncertainError, match="look whether the change is there"):
+        replace(catalog, file_io=storage).alter_table("d.t", add)
+    assert catalog.load_table("d.t").schema.id == 1
