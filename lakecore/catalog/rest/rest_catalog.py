@@ -112,7 +112,8 @@ class RestCatalog:
         if cache is not None and cache.limits.allows_stale:
             raise UnsupportedError(
                 "catalog options cache.snapshot.max-num-per-table and cache.partition.max-num: with "
-                "metastore=rest the server is asked each time; set both to 0, or leave them out"
+                "metastore=rest the server says at each load who may read a table, where it lies and which "
+                "snapshot is the newest, so nothing of that is kept; set both to 0, or leave them out"
             )
         client = RestClient(RestOptions.from_options(options, clock), clock)
         query = {"warehouse": config.warehouse} if config.warehouse else None

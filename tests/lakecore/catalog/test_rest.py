@@ -220,6 +220,14 @@ def test_the_server_is_asked_for_options(script: Script) -> None:
     catalog.close()
 
 
+@pytest.mark.parametrize("key", ["cache.snapshot.max-num-per-table", "cache.partition.max-num"])
+def test_what_may_be_stale_is_refused_with_the_reason(script: Script, key: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{key}.*who may read a table.*leave them out"):
+        load_catalog("lake", metastore="rest", **options(script, **{"cache-enabled": "true", key: "5"}))
+    assert script.seen == []
+    load_catalog("lake", metastore="rest", **options(script, **{"cache-enabled": "true", key: "0"})).close()
+
+
 def test_options_of_caller_and_server() -> None:
     answer = {"defaults": {"a": "1", "b": "1"}, "overrides": {"c": "3", "d": None}}
     assert merged_options({"b": "2", "c": "2"}, answer) == {"a": "1", "b": "2", "c": "3"}
