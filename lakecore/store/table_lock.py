@@ -25,5 +25,6 @@ def lost_lock(lock: str, limit: str) -> CommitUncertainError:
     """Return the error for a change during which a lock ended: it was held for longer than `limit`."""
     return CommitUncertainError(
         f"{lock}: it ended before the change did, for that took longer than {limit}, so that another writer "
-        "may have changed the same: delete nothing, look whether the change is there, and repeat it if it is not"
+        "may have changed the same: delete nothing, look whether the change is there, and repeat it if it is "
+        "not"
     )
