@@ -33,6 +33,9 @@ PAIMON_KIND = "Paimon"
 
 _BRANCH_MARK = "branch_"
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f]")
+_HALVES = re.compile(r"[\ud800-\udfff]")
+"""Half of a surrogate pair cannot be written as UTF-8."""
+
 _MAX_BYTES = 240
 _MOST_NAMES = 5
 
@@ -45,9 +48,11 @@ def check_name(name: str, what: str) -> str:
         raise InvalidInputError(f"{what} {name!r}: a name must not be empty or begin or end with a space")
     if _FORBIDDEN.search(name):
         raise InvalidInputError(f"{what} {name!r}: a name must not contain / \\ or control characters")
+    if _HALVES.search(name):
+        raise InvalidInputError(f"{what} {name!r}: a name must not contain half of a surrogate pair")
     if name.startswith("."):
         raise InvalidInputError(f"{what} {name!r}: a name must not begin with a dot")
-    if len(name.encode("utf-8", "surrogatepass")) > _MAX_BYTES:
+    if len(name.encode("utf-8")) > _MAX_BYTES:
         raise InvalidInputError(f"{what} {name[:40]!r}…: a name has at most {_MAX_BYTES} bytes")
     return name
 

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, reason
-from lakecore.maintain.deletion.runs import quoted_table
 from lakecore.maintain.service_store import ServiceStore
+from lakecore.maintain.table_key import file_name, table_key
 from lakecore.metadata.json_record import json_object
 
 __all__ = ["InterruptedRenames", "Rename"]
@@ -79,4 +79,5 @@ class InterruptedRenames(ServiceStore):
         return None
 
     def _path(self, rename: Rename) -> str:
-        return f"{self.root}/{quoted_table(rename.table)}.json"
+        name = file_name(table_key(rename.table), is_folder=False)
+        return f"{self.root}/{name}.json"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.parse
 from collections.abc import Mapping
 
 from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.table_key import file_name
 from lakecore.metadata.json_record import json_object
 
 __all__ = ["SortMarkStore"]
@@ -55,5 +55,5 @@ class SortMarkStore:
             logger.warning("%s is sorted, but could not be marked as sorted: %s", table, err)
 
     def _path(self, table: str) -> str:
-        name = urllib.parse.quote(table, safe="")
+        name = file_name(table, is_folder=False)
         return f"{self.warehouse.rstrip('/')}/.lakecore/sorted/{name}.json"

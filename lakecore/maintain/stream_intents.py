@@ -9,13 +9,13 @@ commit.
 from __future__ import annotations
 
 import json
-import urllib.parse
 from collections.abc import Sequence
 from typing import ClassVar
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.maintain.service_store import ServiceStore
+from lakecore.maintain.table_key import file_name
 
 __all__ = ["StreamIntent", "StreamIntents"]
 
@@ -63,5 +63,4 @@ class StreamIntents(ServiceStore):
         self.file_io.delete(self._path(table, user))
 
     def _path(self, table: str, user: str) -> str:
-        parts = (urllib.parse.quote(part, safe="") for part in (user, table))
-        return f"{self.root}/{'@'.join(parts)}.json"
+        return f"{self.root}/{file_name(user, table, is_folder=False)}.json"

@@ -7,13 +7,13 @@ A position is kept in `<warehouse>/.lakecore/positions/`, never in the table's o
 from __future__ import annotations
 
 import json
-import urllib.parse
 from dataclasses import asdict
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, reason
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.table_key import file_name
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
 
@@ -61,8 +61,7 @@ class PositionStore:
         self._root = f"{warehouse.rstrip('/')}/.lakecore/positions"
 
     def _path(self, consumer: str, table: str) -> str:
-        parts = (urllib.parse.quote(part, safe="") for part in (consumer, table))
-        return f"{self._root}/{'@'.join(parts)}.json"
+        return f"{self._root}/{file_name(consumer, table, is_folder=False)}.json"
 
     def load(self, consumer: str, table: str) -> Position | None:
         """Load a position; None when this consumer has not consumed anything of the table yet."""

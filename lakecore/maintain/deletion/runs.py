@@ -11,7 +11,6 @@ import gzip
 import io
 import json
 import logging
-import urllib.parse
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
@@ -24,7 +23,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError, reason
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.service_store import ServiceStore
-from lakecore.maintain.table_key import table_key
+from lakecore.maintain.table_key import file_name, table_key
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.file_names import checked_name
 from lakecore.metadata.json_record import json_object, json_value
@@ -238,7 +237,7 @@ class RunStore(ServiceStore):
 
 def quoted_table(table: str) -> str:
     """Return the table, without its branch, as a name of a folder."""
-    return urllib.parse.quote(table_key(table), safe="")
+    return file_name(table_key(table))
 
 
 def _check_fields(record: RunRecord) -> None:

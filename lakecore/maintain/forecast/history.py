@@ -19,6 +19,7 @@ from lakecore.errors import LakeError, NotFoundError, UnavailableError
 from lakecore.maintain.deletion.runs import LATEST_MS
 from lakecore.maintain.forecast.plan import PastRun, Work
 from lakecore.maintain.service_store import ServiceStore
+from lakecore.maintain.table_key import file_name
 from lakecore.metadata.json_record import json_value
 
 __all__ = ["HistoryLine", "HistoryStore"]
@@ -127,7 +128,7 @@ class HistoryStore(ServiceStore):
             return ()
 
     def _folder(self, table: str) -> str:
-        return f"{self.root}/{urllib.parse.quote(table, safe='')}"
+        return f"{self.root}/{file_name(table)}"
 
     def _path(self, table: str, job: str) -> str:
         return f"{self._folder(table)}/{urllib.parse.quote(job, safe='')}.json"

@@ -23,7 +23,7 @@ from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.holds.plan import replaced_by
 from lakecore.maintain.holds.record import MAX_RECORD_BYTES, Hold
 from lakecore.maintain.service_store import ServiceStore
-from lakecore.maintain.table_key import table_key
+from lakecore.maintain.table_key import file_name, table_key
 
 __all__ = ["HoldStore"]
 
@@ -110,4 +110,4 @@ class HoldStore(ServiceStore):
             return Hold.unreadable(status.name, table, str(err))
 
     def _folder(self, table: str) -> str:
-        return f"{self.root}/{urllib.parse.quote(table, safe='')}"
+        return f"{self.root}/{file_name(table)}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
@@ -21,7 +20,7 @@ from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.lease.process import ProcessMark, has_ended, this_process
-from lakecore.maintain.table_key import table_key
+from lakecore.maintain.table_key import file_name, table_key
 from lakecore.metadata.json_record import json_object, whole_number
 
 __all__ = ["LONGEST_LEASE_MS", "Lease", "LeaseTimes", "holder", "leased"]
@@ -171,7 +170,7 @@ class _Places:
 
     @property
     def folder(self) -> str:
-        name = urllib.parse.quote(table_key(self.table), safe="")
+        name = file_name(table_key(self.table))
         return f"{self.warehouse.rstrip('/')}/.lakecore/leases/{name}"
 
     def numbers(self) -> list[int]:
