@@ -100,6 +100,25 @@ def test_partitions_are_the_records_of_java(hive: HiveServer, options: dict[str,
     ours.close()
 
 
+def test_a_rename_leaves_partitions_without_files(hive: HiveServer) -> None:
+    """The mark of a partition that was dropped, and one that somebody created beforehand, move with the table by either."""
+    ours = opened(hive)
+    emptied(ours)
+    ours.create_database("d")
+    ours.create_table("d.early", PARTITIONED)
+    ours.load_table("d.early").append(rows("a", "b c"))
+    expected = {("a", f"{DAY}.done"), ("b c", DAY), ("early", DAY)}
+    listed(ours, "d.early").add([("a", f"{DAY}.done"), ("early", DAY)])
+    hive.oracle.call("catalog", hive.java(), "drop-partitions", "d.early", json.dumps([{"p": "a", DT: DAY}]))
+    ours.rename_table("d.early", "d.late")
+    assert set(listed(ours, "d.late").partitions()) == expected
+    hive.oracle.call("catalog", hive.java(), "rename", "d.late", "d.later")
+    assert set(listed(ours, "d.later").partitions()) == expected
+    ours.repair_table("d.later")
+    assert set(listed(ours, "d.later").partitions()) == {("b c", DAY)}
+    ours.close()
+
+
 class Turns:
     """One table that Java and lakecore change in turns, and the partitions that the metastore is to have."""
 

@@ -229,13 +229,14 @@ class MetastoreTables(WarehouseCatalog):
     def _with_partition_list(self, name: TableName, stores: TableStores) -> TableStores:
         return self._lists.in_stores(name, stores)
 
-    def _put_partitions_right(self, name: TableName) -> None:
-        """Bring the partitions of the metastore in step with the files, also their locations. It costs a read
-        of the schema where the metastore has none. Those of a table of files are left alone.
+    def _put_partitions_right(self, name: TableName, *, removes: bool = True) -> None:
+        """Bring the partitions of the metastore in step with the files, also their locations; those without
+        files stay unless `removes`. It costs a read of the schema where the metastore has none. Those of a
+        table of files are left alone.
         """
         table = self._load(name)
         if file_table_of(table) is None:
-            self._lists.repair(table, self.warehouse)
+            self._lists.repair(table, self.warehouse, removes=removes)
 
     def _move_format_partitions(self, name: TableName, source: str) -> None:
         """Change the locations of the partitions of a format table that was renamed, and was at `source`:
@@ -246,9 +247,11 @@ class MetastoreTables(WarehouseCatalog):
             move_partitions(self._lists.of_name(name, table.schema.partition_keys), source, table.path)
 
     def _try_partitions(self, name: TableName) -> None:
-        """Bring the partitions in step after a change that has succeeded, whatever becomes of them."""
+        """Enter partitions and their locations after a change that has succeeded, whatever becomes of them.
+        Those without files stay, as in Java: somebody may have created them beforehand.
+        """
         try:
-            self._put_partitions_right(name)
+            self._put_partitions_right(name, removes=False)
         except LakeError as err:
             logger.warning(
                 "the partitions of %s in the metastore may be out of step with its files: %s; run "

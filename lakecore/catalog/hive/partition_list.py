@@ -210,11 +210,11 @@ class PartitionLists:
         partition_list = self.of_name(name, columns)
         return replace(stores, partition_list=partition_list, done_marks=partition_list)
 
-    def repair(self, table: Table, warehouse: str) -> None:
-        """Repair the list of a table by its files, also the locations. It costs no call where the table has
-        no list.
+    def repair(self, table: Table, warehouse: str, *, removes: bool) -> None:
+        """Repair the list of a table by its files, also the locations; partitions without files stay unless
+        `removes`. It costs no call where the table has no list.
         """
         partition_list = self.of_table(table)
         if partition_list is not None:
-            repair_list(Target(table.name, warehouse, table._stores))
+            repair_list(Target(table.name, warehouse, table._stores), removes=removes)
             partition_list.set_locations()

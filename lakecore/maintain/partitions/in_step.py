@@ -61,9 +61,11 @@ def _try_change(target: Target, what: str, change: Callable[[], None]) -> tuple[
     return ()
 
 
-def repair_list(target: Target, only: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Remove from the list what no branch has, then add what some branch has and the list lacks. It does
-    nothing where the catalog keeps no list.
+def repair_list(
+    target: Target, only: Sequence[Mapping[str, Any]] | None = None, *, removes: bool = True
+) -> None:
+    """Remove from the list what no branch has, unless `removes` is False, then add what some branch has and
+    the list lacks. It does nothing where the catalog keeps no list.
 
     `only` names partitions to look at by internal values; None means all. The files are read again after a
     removal, so that a partition which another writer filled meanwhile is listed again.
@@ -74,7 +76,8 @@ def repair_list(target: Target, only: Sequence[Mapping[str, Any]] | None = None)
     before, present = partition_list.partitions(), _present(target, only)
     keys = target.schema.partition_keys
     texts = None if only is None else spec_texts(only, target.schema)
-    removable = [one for one in before if _base(one, present) not in present and _agrees(one, keys, texts)]
+    missing = [one for one in before if _base(one, present) not in present]
+    removable = [one for one in missing if removes and _agrees(one, keys, texts)]
     _remove(partition_list, removable, target)
     if removable:
         present = _present(target, only)
