@@ -5,9 +5,9 @@ There is one path for the command `write`, for `Table.new_batch_write` and `Tabl
 for the sinks of Spark. Rules of the format: a writer compacts what its table's options ask for, and expires
 after its commits. Paimon's writers compact before the commit of the rows or beside it; here the rows are
 committed first, and the services have ended, or have been put into a thread, when the commit returns. So
-nothing has to wait for a compaction (`lookup-wait`, `commit.force-compact`), and runs do not pile up before a
-writer. A stream may let them run while it continues (`lakecore.jobs.concurrent_services`), and waits for them
-by `num-sorted-run.stop-trigger`.
+nothing has to wait for a compaction (`commit.force-compact`), and runs do not pile up before a writer. A
+stream may let them run while it continues (`lakecore.jobs.concurrent_services`), and waits for them by
+`num-sorted-run.stop-trigger`; for rows that a compaction makes visible `lookup-wait=false` must allow it.
 
 Each service is the job of that name, with its proof, its lease, its holds and its forecast: what a job would
 not remove, no writer removes. A service that fails leaves the commit as it is, and the report says what
@@ -85,7 +85,8 @@ class ServiceReports:
 class TableServices:
     """They follow the commits of one writer.
 
-    `lake` and `clock` are those of the table by default, and `executor` is this process.
+    `lake` and `clock` are those of the table by default, and `executor` is this process. `on_reports` gets
+    the reports of each run of `after`.
     """
 
     def __init__(
@@ -94,11 +95,13 @@ class TableServices:
         lake: Lake | None = None,
         clock: Clock | None = None,
         executor: Executor | None = None,
+        on_reports: Callable[[ServiceReports], None] | None = None,
     ) -> None:
         self._table = table
         self._lake = lake or OneTableLake(table)
         self._clock = clock or table._stores.clock
         self._executor = executor
+        self._on_reports = on_reports
 
     def after(self, result: CommitResult, *, ends_input: bool) -> CommitResult:
         """Run the services after a commit; returns its result with notes on those that failed. Never fails.
@@ -109,7 +112,10 @@ class TableServices:
         if result.duplicate or not result.snapshot_ids:
             return result
         try:
-            problems = self.run(result.snapshot_ids[0], ends_input=ends_input).problems
+            reports = self.run(result.snapshot_ids[0], ends_input=ends_input)
+            problems = reports.problems
+            if self._on_reports is not None:
+                self._on_reports(reports)
         except Exception as err:  # the rows are committed: no fault of a service may hide that
             logger.exception("%s: the services after a commit failed", self._table.name)
             problems = (f"the rows are committed, but the services after it failed: {err}",)

@@ -75,12 +75,13 @@ def test_what_java_reads(oracle: Oracle, tmp_path: Path, name: str) -> None:
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()
 
 
-@pytest.mark.parametrize("name", ["append", "bucketed", "fixed", "interval"])
+@pytest.mark.parametrize(
+    "name", ["append", "bucketed", "fixed", "interval", "dynamic", "vectors", "first-row", "lookup"]
+)
 def test_what_java_reads_after_compactions_in_a_thread(oracle: Oracle, tmp_path: Path, name: str) -> None:
     made = TABLES[name]
-    table = opened(tmp_path).create_table(
-        "d.t", {"columns": ["k INT", "v INT"], **made, "options": {**made["options"], **EXPIRY}}
-    )
+    options = {**made["options"], **EXPIRY, "lookup-wait": "false"}
+    table = opened(tmp_path).create_table("d.t", {"columns": ["k INT", "v INT"], **made, "options": options})
     with ConcurrentServices(table) as services:
         write = services.new_stream_write("job")
         for number in NUMBERS:
@@ -92,6 +93,28 @@ def test_what_java_reads_after_compactions_in_a_thread(oracle: Oracle, tmp_path:
     assert any(one.commit_kind.value == "COMPACT" for one in snapshots)
     assert oracle.read(tmp_path, "d.t") == expected(name)
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()
+
+
+def test_the_changes_of_compactions_in_a_thread_make_the_table(oracle: Oracle, tmp_path: Path) -> None:
+    """Which rows a compaction tells depends on the commits before it; together they are the table, none told twice."""
+    made = TABLES["lookup"]
+    options = {**made["options"], "lookup-wait": "false"}
+    table = opened(tmp_path).create_table("d.t", {"columns": ["k INT", "v INT"], **made, "options": options})
+    with ConcurrentServices(table) as services:
+        write = services.new_stream_write("job")
+        for number in NUMBERS:
+            write.write(pa.RecordBatch.from_pylist(batch(number)))
+            write.commit(number, [write.prepare_commit(number)])
+    rows: dict[int, int] = {}
+    for plan in oracle.call("stream", tmp_path, "d.t", "--from-snapshot", 1):
+        for change in plan["rows"]:
+            kind, key, value = change["_kind"], change["k"], change["v"]
+            if kind in ("-U", "-D"):
+                assert rows.pop(key) == value
+            else:
+                assert key not in rows
+                rows[key] = value
+    assert canonical([{"k": k, "v": v} for k, v in rows.items()]) == expected("lookup")
 
 
 @pytest.mark.parametrize("commits", [1, 3])

@@ -199,10 +199,18 @@ def test_unused_options_are_stored_but_not_given_for_a_run(key: str) -> None:
         check_run_option(key, "1")
 
 
-def test_the_trigger_at_which_writers_wait_is_stored_but_not_given_for_a_run(table: Table) -> None:
-    check_new_option("num-sorted-run.stop-trigger", "9")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num-sorted-run.stop-trigger", "9"),
+        ("lookup-wait", "false"),
+        ("changelog-producer.lookup-wait", "false"),
+    ],
+)
+def test_when_writers_wait_is_stored_but_not_given_for_a_run(table: Table, key: str, value: str) -> None:
+    check_new_option(key, value)
     with pytest.raises(InvalidOptionError, match="ConcurrentServices obey what the table stores"):
-        table.with_options({"num-sorted-run.stop-trigger": "9"})
+        table.with_options({key: value})
 
 
 def test_a_run_takes_options_of_paimon_and_lakecore_only(table: Table) -> None:

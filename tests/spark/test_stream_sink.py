@@ -23,6 +23,7 @@ from lakecore.errors import (
 )
 from lakecore.jobs import expire_snapshots
 from lakecore.jobs.concurrent_services import ConcurrentServices
+from lakecore.spark.executor import SparkExecutor
 from lakecore.table import Table
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
@@ -152,20 +153,75 @@ def test_rows_are_shuffled_to_buckets(
         expected = [*(old if table.schema.primary_keys else expected), *batch]
     frame = stream_of(session, tmp_path / "in").repartition(3)
     for _ in range(2):
-        services = None if definition["options"]["bucket"] == "-1" else ConcurrentServices(table)
+        services = ConcurrentServices(table)
         query = lakecore_spark.write_stream(
-            frame, services or table, str(tmp_path / "checkpoint"), parallelism=2, availableNow=True
+            frame, services, str(tmp_path / "checkpoint"), parallelism=2, availableNow=True
         )
         query.awaitTermination()
-        if services is not None:
-            services.close()  # as the query does, which nobody waits for
-            with pytest.raises(InvalidInputError, match="concurrent services are closed"):
-                services.check_open()
+        services.close()  # as the query does, which nobody waits for
+        with pytest.raises(InvalidInputError, match="concurrent services are closed"):
+            services.check_open()
         uncommit(tmp_path, 2)
     assert oracle.read(catalog.warehouse, "d.t") == canonical(expected)
     assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
     own = [one for one in table.snapshots() if one.commit_user.startswith("spark-")]
     assert [one.commit_identifier for one in own] == [2, 1, 0]
+
+
+class Recorded(SparkExecutor):
+    """An executor that remembers how many units it ran in each of its jobs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.units: list[int] = []
+
+    def run(self, function: Any, tasks: Any) -> Any:
+        units = list(tasks)
+        self.units.append(len(units))
+        return super().run(function, units)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"partitionKeys": ["p"], "options": {"compaction.min.file-num": "3"}},
+        {
+            "primaryKeys": ["p", "k"],
+            "partitionKeys": ["p"],
+            "options": {"bucket": "1", "deletion-vectors.enabled": "true", "lookup-wait": "false"},
+        },
+    ],
+    ids=["append", "vectors"],
+)
+def test_compactions_run_on_executors_beside_the_stream(
+    session: SparkSession,
+    oracle: Oracle,
+    catalog: lakecore.FilesystemCatalog,
+    tmp_path: Path,
+    definition: dict[str, Any],
+) -> None:
+    table = catalog.create_table("d.t", {"columns": ["k INT", "p INT"], **definition})
+    rows = []
+    for number in range(4):
+        batch = [{"k": (1 if table.schema.primary_keys else number) * n, "p": n % 2} for n in range(6)]
+        rows += batch
+        drop(tmp_path / "in", number, batch)
+    executor = Recorded()
+    services = ConcurrentServices(table, executor)
+    frame = stream_of(session, tmp_path / "in", "k INT, p INT")
+    query = lakecore_spark.write_stream(
+        frame, services, str(tmp_path / "checkpoint"), parallelism=1, availableNow=True
+    )
+    query.awaitTermination()
+    services.close()
+    left = [{"k": n, "p": n % 2} for n in range(6)] if table.schema.primary_keys else rows
+    assert oracle.read(catalog.warehouse, "d.t") == canonical(left)
+    assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
+    figures = services.figures()
+    assert figures.compactions > 0
+    assert figures.failures == 0
+    assert max(executor.units) == 2, "each partition is a unit of its own"
+    assert "COMPACT" in {one.commit_kind.value for one in table.snapshots()}
 
 
 def test_updates_of_an_aggregate(

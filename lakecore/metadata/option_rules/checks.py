@@ -43,8 +43,11 @@ _NOT_FOR_RUNS = {
         ),
         _FOR_SPARK,
     ),
-    "num-sorted-run.stop-trigger": "ConcurrentServices obey what the table stores (alter-table), and other "
-    "writers wait for each compaction",
+    **dict.fromkeys(
+        ("num-sorted-run.stop-trigger", "lookup-wait", "changelog-producer.lookup-wait"),
+        "ConcurrentServices obey what the table stores (alter-table), and other writers wait for each "
+        "compaction",
+    ),
 }
 """These options are obeyed elsewhere: the reader of Spark takes its own before it loads a table."""
 

@@ -61,7 +61,7 @@ _GROUPS: Mapping[str, str] = {
         sort-engine sort-spill-threshold sort-spill-buffer-size spill-compression
         local-sort.max-num-file-handles sort-compaction.range-strategy""",
     _WAITS: """
-        commit.force-compact lookup-wait changelog-producer.lookup-wait""",
+        commit.force-compact""",
     _LOOKUP: """
         lookup.hash-load-factor lookup.cache-rows lookup.cache.high-priority-pool-ratio
         lookup.merge-buffer-size
