@@ -9,6 +9,7 @@ after any other commit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakecore.commit.preconditions import has_same_identity
@@ -17,6 +18,7 @@ from lakecore.errors import NotFoundError
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.scan.split import Split
 from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import CrossPartition, KeyLimits, LiveKeys, OverwrittenPartitions
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
@@ -81,11 +83,15 @@ class AssignedBy:
         stores = session.stores
         return DynamicBuckets(stores.schema, stores.indexes, self.load(session), shares=shares)
 
-    def live_keys(self, session: WriteSession, now_ms: int, part: tuple[int, int]) -> LiveKeys:
-        """Return the keys of one part of the splits of a table whose keys may move between partitions; see
-        `WriteSession.live_keys`.
+    def key_splits(self, session: WriteSession) -> Sequence[Split]:
+        """Plan the splits of a table whose keys may move between partitions, for tasks that read the keys; no
+        split where the keys do not count.
         """
-        return session.live_keys(None if self.replaces else self.snapshot, now_ms, part)
+        return () if self.replaces else session.key_splits(self.snapshot)
+
+    def live_keys(self, session: WriteSession, now_ms: int, splits: Iterable[Split]) -> LiveKeys:
+        """Return the keys of some of `key_splits`; see `WriteSession.live_keys`."""
+        return session.live_keys(self.snapshot, now_ms, splits)
 
     def new_key_assigner(
         self, session: WriteSession, share: TaskShare, live_keys: LiveKeys

@@ -5,9 +5,9 @@ are written, and they are removed again where nothing was committed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Protocol
 
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
@@ -22,6 +22,7 @@ from lakecore.processes.cores import core_count
 from lakecore.read.context import ReadContext
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.scanner import Scanner
+from lakecore.scan.split import Split, SplitPlan
 from lakecore.store.table_stores import TableStores
 from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, Occupied, Places, remembers
@@ -158,25 +159,32 @@ class WriteSession:
         dynamic = self.reading.options.bucket_mode is BucketMode.HASH_DYNAMIC
         return self.scanner.index_files(snapshot) if dynamic else ()
 
+    def key_splits(self, snapshot: Snapshot | None) -> SplitPlan:
+        """Plan the splits whose keys `live_keys` reads."""
+        return self._live_rows(snapshot).plan(None)
+
     def live_keys(
-        self, snapshot: Snapshot | None, now_ms: int | None = None, part: tuple[int, int] = (0, 1)
+        self, snapshot: Snapshot | None, now_ms: int | None = None, splits: Iterable[Split] | None = None
     ) -> LiveKeys:
         """Return the keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl
-        drops at `now_ms`. `part` is the number of a part of the splits, and how many parts there are.
+        drops at `now_ms`. `splits` are some of `key_splits`; None: all, which are planned here.
         """
-        schema, (number, parts) = self.stores.schema, part
+        schema = self.stores.schema
         key_type = schema.row_type.select(schema.primary_keys)
-        rows = SnapshotRows(self.scanner, self.reading, snapshot, with_level_0=True)
+        rows = self._live_rows(snapshot)
         remembered = remembers(schema.options, self.stores.clock.now_ms() if now_ms is None else now_ms)
 
         def read(emptied: Emptied, occupied: Occupied) -> Iterator[tuple[KeyHashes, int | Places]]:
-            for split in islice(rows.plan(None), number, None, parts):
+            for split in rows.plan(None) if splits is None else splits:
                 if remembered(split.files) and not emptied((split.partition,)):
                     for batch in rows.read(split, schema.primary_keys, None, kinds=False):
                         place = occupied(split.partition, split.bucket, batch.num_rows)
                         yield hash_keys(batch, key_type), place
 
         return read
+
+    def _live_rows(self, snapshot: Snapshot | None) -> SnapshotRows:
+        return SnapshotRows(self.scanner, self.reading, snapshot, with_level_0=True)
 
     def _run(self, write: TableWrite, data: Any, overwrite: Overwrite | None) -> CommitResult:
         """Stream `data`, commit; remove the new files again unless they are, or may be, in the table."""

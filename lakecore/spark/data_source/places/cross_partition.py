@@ -1,6 +1,6 @@
 """This module assigns partitions and buckets in tasks of Spark, where keys may move between partitions.
 
-Tasks read the keys of the table, each some splits of the snapshot (option
+The driver plans the splits of the snapshot, and tasks read the keys of the table, each of some splits (option
 `cross-partition-upsert.bootstrap-parallelism`). These keys, with the places where they are, and the rows are
 shuffled together by the hash of the primary key to assigners (`dynamic-bucket.assigner-parallelism`), so that
 each gets the keys of its rows, before the rows. An assigner adds a row that deletes a key in its old
@@ -19,7 +19,8 @@ needs the memory of `write.buckets.cross_partition` for its keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
@@ -132,12 +133,16 @@ class CrossPartitionKeys:
         parts = BOOTSTRAP_TASKS.read(self.table.schema.options)
         if parts < 1:
             raise InvalidOptionError(f"option {BOOTSTRAP_TASKS.key}={parts}: must be at least 1")
+        splits = self.assigned_by.key_splits(self.table._session(self.table._with_user(None)))
+        shares = tuple(pickle.dumps(splits[number::parts]) for number in range(min(parts, len(splits))))
+        if not shares:
+            return frame.sparkSession.createDataFrame([], schema)
         now_ms = self.table._stores.clock.now_ms()
-        numbers = frame.sparkSession.range(0, parts, 1, parts)
-        return numbers.mapInArrow(partial(self._read_keys, tasks, parts, now_ms), schema)
+        numbers = frame.sparkSession.range(0, len(shares), 1, len(shares))
+        return numbers.mapInArrow(partial(self._read_keys, tasks, shares, now_ms), schema)
 
     def _read_keys(
-        self, tasks: int, parts: int, now_ms: int, numbers: Iterator[pa.RecordBatch]
+        self, tasks: int, shares: Sequence[bytes], now_ms: int, numbers: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the keys of some splits for the assigners that get them, and the counts for all."""
         session = self.table._session(self.table._with_user(None))
@@ -146,7 +151,7 @@ class CrossPartitionKeys:
             counts: dict[tuple[bytes, int], int] = {}
             places: list[tuple[bytes, int]] = []
             occupied = partial(_count, counts, places)
-            live = self.assigned_by.live_keys(session, now_ms, (number, parts))
+            live = self.assigned_by.live_keys(session, now_ms, pickle.loads(shares[number]))
             for prints, place in live(_nothing, occupied):
                 partition, bucket = places[int(np.max(place))]
                 yield self._without_row({
