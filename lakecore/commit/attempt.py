@@ -433,9 +433,19 @@ class ChangeCommit:
         return self._search.find(latest, self._change.kind)
 
     def _schema(self) -> TableSchema:
+        """Return the latest schema. Raises NotFoundError if the table was dropped, also if it was created
+        again: the files of this change have the schema and the buckets of the dropped one, or went with it.
+        """
         schema = self._stores.schemas.latest()
         if schema is None:
             raise NotFoundError(f"{self._stores.root} is not a table: it has no schema")
+        # a server that commits knows the table by its id
+        if self._stores.versions is None and not self._stores.schemas.is_same(self._stores.schema):
+            raise NotFoundError(
+                f"{self._stores.root}: the table was dropped and created again after it was loaded here "
+                f"(schema {self._stores.schema.id} is another one), so nothing is committed; load the table "
+                "again"
+            )
         return schema
 
     def _is_newest(self, latest: Snapshot) -> bool:

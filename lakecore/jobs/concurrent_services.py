@@ -69,7 +69,7 @@ class ServiceFigures:
     total_millis: int = 0
     """So long ago the services were made. `busy_millis` of it is the share of a busy thread."""
     waiting_millis: int = 0
-    """Commits waited for so long, because runs of their buckets had piled up."""
+    """This is how long commits waited, because runs had piled up."""
     behind: int = 0
     """So many commits were made since the run under way began, or since the last one."""
 
@@ -196,17 +196,17 @@ class ConcurrentServices:
 
     def _count(self, reports: ServiceReports) -> None:
         """Add the figures of a run."""
-        done = reports.compaction
-        if done is None or done.error or done.skipped:
+        report = reports.compaction
+        if report is None or report.error or report.skipped:
             return
         with self._change:
             figures = self._figures
             self._figures = replace(
                 figures,
-                compactions=figures.compactions + bool(done.picks_done),
-                bytes_in=figures.bytes_in + done.bytes_in,
-                bytes_out=figures.bytes_out + done.bytes_out,
-                level_0_files=done.after.levels.get(0, 0),
+                compactions=figures.compactions + bool(report.picks_done),
+                bytes_in=figures.bytes_in + report.bytes_in,
+                bytes_out=figures.bytes_out + report.bytes_out,
+                level_0_files=report.after.levels.get(0, 0),
             )
 
     def _end_of_run(self, failures: int) -> None:

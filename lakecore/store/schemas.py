@@ -20,6 +20,8 @@ from lakecore.store.settle_time import settle_ms
 __all__ = ["SchemaStore"]
 
 _SCHEMA = re.compile(r"schema-([0-9]+)")
+_IDENTITY = ("time_millis", "fields", "highest_field_id", "partition_keys", "primary_keys")
+"""These attributes tell schemas of different tables apart; options do not, because a handle has its own."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,16 @@ class SchemaStore:
     def keep(self, schema: TableSchema) -> None:
         """Let `load` return a schema that was read from this directory already."""
         self._loaded.setdefault(schema.id, schema)
+
+    def is_same(self, schema: TableSchema) -> bool:
+        """Return whether the stored schema with that id is still the one from which `schema` was loaded:
+        another table may have been created in the place of a dropped one. It costs a read.
+        """
+        try:
+            stored = self._read(schema.id)
+        except NotFoundError:
+            return False
+        return all(getattr(stored, name) == getattr(schema, name) for name in _IDENTITY)
 
     def list_ids(self) -> tuple[int, ...]:
         """Return the ids, ascending."""

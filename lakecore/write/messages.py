@@ -1,13 +1,16 @@
 """This module encodes what a writer prepared for a commit as bytes, which travel to the process that commits.
 
 The bytes are JSON with a version; they are never a pickle, so that reading them runs no code of whoever wrote
-them. Bytes of rows are base64. A version or a field that is not known is refused.
+them. Bytes of rows are base64. A version or a field that is not known is refused. A checksum recognises bytes
+that were damaged on their way; it is no signature. So names and numbers that a manifest cannot hold are
+refused, too: a commit of them would make the table unreadable.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass
@@ -19,12 +22,17 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.file_names import checked_location, checked_name
 
 __all__ = ["PreparedCommit", "decode_commit", "encode_commit"]
 
-_VERSION = 4
-_EARLIER = 3
-"""It is the version without the field `assigned`."""
+_VERSION = 5
+_EARLIER = (3, 4)
+"""These versions have no checksum, and 3 has no field `assigned`."""
+_WIDE, _NARROW = 1 << 63, 1 << 31
+_NARROW_FIELDS = frozenset({"bucket", "total_buckets", "level"})
+"""Manifests have these numbers as 32 bits, and the others as 64."""
+_NAMES = frozenset({"file_name", "extra_files"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +69,8 @@ class PreparedCommit:
 
 def encode_commit(prepared: PreparedCommit) -> bytes:
     """Return the bytes of a prepared commit."""
-    return json.dumps({"version": _VERSION, "prepared": _encode(prepared)}, separators=(",", ":")).encode()
+    text = _text(_encode(prepared))
+    return f'{{"version":{_VERSION},"sha256":"{_checksum(text)}","prepared":{text}}}'.encode()
 
 
 def decode_commit(data: bytes) -> PreparedCommit:
@@ -71,17 +80,28 @@ def decode_commit(data: bytes) -> PreparedCommit:
     try:
         raw = json.loads(data)
         version = raw["version"]
-        if version == _EARLIER:
-            version, raw["prepared"]["assigned"] = _VERSION, False
+        if version == _VERSION and raw["sha256"] != _checksum(_text(raw["prepared"])):
+            raise ValueError("they have another checksum than they had when they were written")
+        if version in _EARLIER:
+            version = _VERSION
+            raw["prepared"].setdefault("assigned", False)
         if version == _VERSION:
             commit: PreparedCommit = _decode(PreparedCommit, raw["prepared"])
             return commit
-    except (ValueError, KeyError, TypeError, binascii.Error) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as err:
         raise InvalidInputError(f"these bytes are no prepared commit: {err}") from err
     raise UnsupportedError(
         f"a prepared commit has version {version!r}, and this release knows {_VERSION}; use the same release "
         "of lakecore to write and to commit"
     )
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _encode(value: Any) -> Any:
@@ -126,10 +146,26 @@ def _decode_record(kind: Any, raw: dict[str, Any]) -> Any:
     if set(raw) != {one.name for one in fields(kind)}:
         raise ValueError(f"{kind.__name__} does not have the fields {', '.join(raw)}")
     hints = _hints(kind)
-    return kind(**{name: _decode(hints[name], one) for name, one in raw.items()})
+    values = {name: _decode(hints[name], one) for name, one in raw.items()}
+    for name, value in values.items():
+        _check_value(name, value)
+    return kind(**values)
+
+
+def _check_value(name: str, value: Any) -> None:
+    """Raise ValueError for what a manifest cannot hold, and for a name that leads elsewhere."""
+    if name in _NAMES:
+        for one in (value,) if isinstance(value, str) else value:
+            checked_name(one, name)
+    if name == "external_path" and value is not None:
+        checked_location(value, name)
+    if name in _NARROW_FIELDS and not -_NARROW <= value < _NARROW:
+        raise ValueError(f"{name}={value} has more than 32 bits")
 
 
 def _check(kind: type, raw: Any) -> Any:
     if type(raw) is not kind:
         raise ValueError(f"{raw!r} is not of type {kind.__name__}")
+    if kind is int and not -_WIDE <= raw < _WIDE:
+        raise ValueError(f"{raw} has more than 64 bits")
     return raw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from collections.abc import Sequence
@@ -159,19 +160,67 @@ def test_what_is_not_of_this_commit() -> None:
     ):
         with pytest.raises(InvalidInputError, match="are no prepared commit"):
             write.commit([wrong])
-    later = json.loads(one) | {"version": 5}
-    with pytest.raises(UnsupportedError, match="version 5, and this release knows 4"):
+    later = json.loads(one) | {"version": 6}
+    with pytest.raises(UnsupportedError, match="version 6, and this release knows 5"):
         write.commit([json.dumps(later).encode()])
 
 
-def test_bytes_of_the_version_before_are_read() -> None:
+def test_damaged_bytes_are_not_committed() -> None:
+    """Each byte of them, changed alone: what is still JSON of the same fields has another checksum."""
+    table = append_table(memory_catalog())
+    write = table.new_batch_write()
+    (good,) = prepare(write, [{"v": 1, "p": "a"}])
+    for place in range(len(good)):
+        damaged = bytearray(good)
+        damaged[place] = ord("1") if damaged[place] == ord("0") else ord("0")
+        with pytest.raises((InvalidInputError, UnsupportedError)):
+            write.commit([bytes(damaged)])
+    with pytest.raises(InvalidInputError, match="are no prepared commit"):
+        write.commit([good[:-9]])
+    assert table.latest_snapshot() is None
+    write.commit([good])
+    assert rows_of(table) == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("file_name", "", "is not a file name: it is empty"),
+        ("file_name", "../../../x", "it contains a path separator"),
+        ("extra_files", ["a/b"], "it contains a path separator"),
+        ("external_path", "x", "it is not absolute"),
+        ("external_path", "/a/../b", "it contains . or .. as a part"),
+        ("row_count", 1 << 63, "has more than 64 bits"),
+        ("creation_time", -(1 << 63) - 1, "has more than 64 bits"),
+        ("level", 1 << 31, "level=2147483648 has more than 32 bits"),
+    ],
+)
+def test_what_no_manifest_can_hold_is_not_committed(name: str, value: Any, reason: str) -> None:
+    """Bytes of an earlier version have no checksum, and whoever writes bytes may give them the right one."""
+    table = append_table(memory_catalog())
+    write = table.new_batch_write()
+    (good,) = prepare(write, [{"v": 1, "p": "a"}])
+    raw = json.loads(good)
+    raw["prepared"]["messages"][0]["new_files"][0][name] = value
+    text = json.dumps(raw["prepared"], separators=(",", ":"))
+    raw["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    for version in (4, 5):
+        with pytest.raises(InvalidInputError, match=reason):
+            write.commit([json.dumps(raw | {"version": version}).encode()])
+    assert table.latest_snapshot() is None
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_bytes_of_earlier_versions_are_read(version: int) -> None:
     """A stream keeps what it is about to commit; a query may have been killed before lakecore was updated."""
     table = append_table(memory_catalog())
     write = table.new_batch_write()
     (data,) = prepare(write, [{"v": 1, "p": "a"}])
     raw = json.loads(data)
-    del raw["prepared"]["assigned"]
-    write.commit([json.dumps(raw | {"version": 3}).encode()])
+    del raw["sha256"]
+    if version == 3:
+        del raw["prepared"]["assigned"]
+    write.commit([json.dumps(raw | {"version": version}).encode()])
     assert rows_of(table) == [(1, "a")]
 
 
