@@ -29,10 +29,10 @@ __all__ = ["PreparedCommit", "decode_commit", "encode_commit"]
 _VERSION = 5
 _EARLIER = (3, 4)
 """These versions have no checksum, and 3 has no field `assigned`."""
-_WIDE, _NARROW = 1 << 63, 1 << 31
+_WIDE: int = 1 << 63
+_NARROW: int = 1 << 31
 _NARROW_FIELDS = frozenset({"bucket", "total_buckets", "level"})
 """Manifests have these numbers as 32 bits, and the others as 64."""
-_NAMES = frozenset({"file_name", "extra_files"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +154,10 @@ def _decode_record(kind: Any, raw: dict[str, Any]) -> Any:
 
 def _check_value(name: str, value: Any) -> None:
     """Raise ValueError for what a manifest cannot hold, and for a name that leads elsewhere."""
-    if name in _NAMES:
-        for one in (value,) if isinstance(value, str) else value:
-            checked_name(one, name)
+    if name == "file_name":
+        checked_name(value, name)
+    for one in value if name == "extra_files" else ():
+        checked_name(one, name)
     if name == "external_path" and value is not None:
         checked_location(value, name)
     if name in _NARROW_FIELDS and not -_NARROW <= value < _NARROW:
@@ -166,6 +167,6 @@ def _check_value(name: str, value: Any) -> None:
 def _check(kind: type, raw: Any) -> Any:
     if type(raw) is not kind:
         raise ValueError(f"{raw!r} is not of type {kind.__name__}")
-    if kind is int and not -_WIDE <= raw < _WIDE:
+    if isinstance(raw, int) and not -_WIDE <= raw < _WIDE:
         raise ValueError(f"{raw} has more than 64 bits")
     return raw

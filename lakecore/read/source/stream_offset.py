@@ -83,7 +83,7 @@ class StreamOffset:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> StreamOffset:
         """Check and read an offset. Raises UnsupportedError for a later version, InvalidInputError."""
-        version = raw.get("version")
+        version = raw.get("version") if isinstance(raw, Mapping) else None
         if version not in (_WITHOUT_PARTS, _WITH_PARTS, _WITHOUT_ROWS):
             raise UnsupportedError(
                 f"an offset of a stream has version {version!r}, and this release knows {_WITHOUT_PARTS} to "

@@ -277,3 +277,10 @@ def test_damaged_offsets(change: dict[str, Any], error: type[Exception], message
     raw = StreamOffset.begin(1, None).to_json() | change
     with pytest.raises(error, match=message):
         StreamOffset.from_json(raw)
+
+
+@pytest.mark.parametrize("raw", [[], "x", None, 3])
+def test_what_is_no_offset(raw: Any) -> None:
+    """A checkpoint that was edited by hand, or is of another source, has JSON of any kind."""
+    with pytest.raises(UnsupportedError, match="has version None, and this release knows 1 to 3"):
+        StreamOffset.from_json(raw)

@@ -114,3 +114,19 @@ def test_a_damaged_intent_names_its_file(table: Table) -> None:
     path.write_text("{}")
     with pytest.raises(CorruptDataError, match=r"streams/spark-0b5e@d\.t\.json"):
         commit_batch(table, 1, prepare(table, 1))
+
+
+def test_a_table_that_was_created_again_beneath_a_query(table: Table) -> None:
+    """The batch ends with an error and leaves no file; the query that is started again writes it to the new table."""
+    commit_batch(table, 0, prepare(table, 0))
+    catalog = lakecore.load_catalog(Path(table.path).parents[1])
+    catalog.drop_table("d.t")
+    options = {key: value for key, value in table.schema.options.items() if key != "bucket"}
+    shape = {"columns": ["k INT", "v BIGINT"], "primaryKeys": ["k"], "options": {**options, "bucket": "2"}}
+    again = catalog.create_table("d.t", shape)
+    with pytest.raises(NotFoundError, match="dropped and created again"):
+        commit_batch(table, 1, prepare(table, 1))
+    assert list(Path(table.path).rglob("data-*")) == []
+    assert again.latest_snapshot() is None
+    assert commit_batch(again, 1, prepare(again, 1)).snapshot_ids == (1,)
+    assert value(again) == 10
