@@ -20,8 +20,10 @@ from lakecore.store.settle_time import settle_ms
 __all__ = ["SchemaStore"]
 
 _SCHEMA = re.compile(r"schema-([0-9]+)")
-_IDENTITY = ("time_millis", "fields", "highest_field_id", "partition_keys", "primary_keys")
-"""These attributes tell schemas of different tables apart; options do not, because a handle has its own."""
+_IDENTITY = ("fields", "partition_keys", "primary_keys")
+"""These attributes tell schemas of different tables apart, and so does the time, which a REST server does not
+tell; options do not, because a handle has its own.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class SchemaStore:
             stored = self._read(schema.id)
         except NotFoundError:
             return False
-        return all(getattr(stored, name) == getattr(schema, name) for name in _IDENTITY)
+        same_time = schema.time_millis in (0, stored.time_millis)
+        return same_time and all(getattr(stored, name) == getattr(schema, name) for name in _IDENTITY)
 
     def list_ids(self) -> tuple[int, ...]:
         """Return the ids, ascending."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -83,3 +84,13 @@ def test_a_schema_that_was_changed_meanwhile_is_of_the_same_table() -> None:
     table.write(ROWS)
     other.write(ROWS)
     assert rows_of(catalog.load_table("d.t")) == [(1, "a", None)]
+
+
+def test_a_schema_of_a_server_has_no_time() -> None:
+    """The schema of a REST catalog comes without the time of its file, and its highest id from its columns."""
+    table = memory_catalog().create_table("d.t", OLD)
+    schemas, schema = table._stores.schemas, table.schema
+    assert schemas.is_same(replace(schema, time_millis=0, highest_field_id=schema.highest_field_id + 1))
+    assert not schemas.is_same(replace(schema, time_millis=0, primary_keys=("v",)))
+    assert not schemas.is_same(replace(schema, time_millis=schema.time_millis + 1))
+    assert not schemas.is_same(replace(schema, id=1))
