@@ -2,7 +2,7 @@
 `python -m tests.spark_versions --only 3.5`.
 
 Each version has an environment of its own in `.cache`, made from the locks beside this file. Java Paimon reads the
-tables that the pipeline wrote.
+tables that the pipeline wrote. With PySpark 3.5 Paimon's own connector goes on with one of them, and then lakecore again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+import lakecore
+from lakecore.jobs import compact
 from tests.bench.figures import FIGURES, conditions, write_figures
+from tests.bench.spark_io import PYSPARK, connector
 from tests.spark_versions.expected import ENVIRONMENTS, java_rows, outcomes
 from tests.support.environments import ROOT, locked_environment
 from tests.support.oracle import Oracle, findings
@@ -42,7 +47,43 @@ def run(name: str, oracle: Oracle) -> dict[str, Any]:
         for table, count in java_rows(said).items():
             assert len(oracle.read(lake, table)) == count, f"{name} {table}"
             assert findings(oracle.fsck(lake, table)) == set(), f"{name} {table}"
+        if name == PYSPARK:
+            _go_on_in_turns(python, lake, oracle)
     return {"pyspark": found["pyspark"], "seconds": round(time.monotonic() - began), **said}
+
+
+def _go_on_in_turns(python: Path, lake: Path, oracle: Oracle) -> None:
+    """The connector adds rows to a table of lakecore, lakecore compacts it and adds more, and the connector again."""
+    catalog, path = lakecore.load_catalog(lake), str(lake / "d.db/keyed")
+    for first in (30, 45):
+        command = ["-m", "tests.spark_versions.connector", str(connector()), path, str(first)]
+        theirs = json.loads(_output(python, command, lake.parent).splitlines()[-1])
+        assert theirs == _rows(catalog) == _rows_of_java(oracle, lake)
+        assert [10_000 + k for k in range(first, first + 20)] == [
+            v for k, v in theirs if first <= k < first + 20
+        ]
+        job = compact.Job(
+            table="d.keyed", strategy=compact.Strategy.FULL, commit_user="turns", commit_identifier=first
+        )
+        assert compact.run(job, catalog).error is None
+        more = {
+            "k": pa.array([first], pa.int32()),
+            "v": [first],
+            "at": pa.array([0], pa.timestamp("ms", "UTC")),
+        }
+        catalog.load_table("d.keyed").write(pa.table(more))
+        assert _rows(catalog) == _rows_of_java(oracle, lake)
+        assert findings(oracle.fsck(lake, "d.keyed")) == set()
+
+
+def _rows(catalog: lakecore.FilesystemCatalog) -> list[list[int]]:
+    scan = catalog.load_table("d.keyed").scan(columns=["k", "v"])
+    return sorted([row["k"], row["v"]] for row in scan.to_arrow().to_pylist())
+
+
+def _rows_of_java(oracle: Oracle, lake: Path) -> list[list[int]]:
+    rows = map(json.loads, oracle.read(lake, "d.keyed"))
+    return sorted([row["k"], row["v"]] for row in rows)
 
 
 def _pipeline(python: Path, lake: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakecore
@@ -137,8 +138,8 @@ class Pipeline:
         for _ in range(2):
             writer = self.stream("saved").coalesce(1).writeStream.format("lakecore")
             writer = writer.option("checkpointLocation", str(self.lake.parent / "checkpoint-sunk"))
-            query = writer.option("warehouse", str(self.lake)).trigger(availableNow=True).start("d.sunk")
-            query.awaitTermination()
+            writer = writer.option("warehouse", str(self.lake)).trigger(availableNow=True)
+            _end(partial(writer.start, "d.sunk"))
             counts.append(len(self.table("sunk").scan().to_arrow()))
         return counts
 
@@ -162,7 +163,7 @@ class Pipeline:
 
     def _run(self, start: Callable[..., Any], frame: DataFrame, name: str) -> None:
         checkpoint = str(self.lake.parent / f"checkpoint-{name}")
-        start(frame, self.table(name), checkpoint, parallelism=2, availableNow=True).awaitTermination()
+        _end(partial(start, frame, self.table(name), checkpoint, parallelism=2, availableNow=True))
 
     def _counted(self, frame: DataFrame) -> int:
         counts: list[int] = []
@@ -175,6 +176,20 @@ STEPS = (
     "write", "compact", "cancel", "read", "partitions", "join", "files", "register", "save", "loaded", "pushed",
     "copy", "sunk", "limited", "time", "variant",
 )  # fmt: skip
+
+
+def _end(start: Callable[[], Any]) -> None:
+    """Wait for the end of a query. Spark gives a new Python process ten seconds, which may be too few on a busy machine:
+    the query is then started again, as a user would.
+    """
+    for _ in range(5):
+        try:
+            start().awaitTermination()
+            return
+        except StreamingQueryException as err:
+            if "Python worker failed to connect back" not in str(err):
+                raise
+    start().awaitTermination()
 
 
 def outcome(step: Callable[[], Any]) -> Any:
