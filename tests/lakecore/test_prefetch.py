@@ -111,6 +111,23 @@ def test_an_exception_of_a_call_comes_in_its_place_and_ends_the_others(workers: 
     assert threads() == 0
 
 
+def test_calls_that_have_begun_end_before_the_exception_of_another_is_raised() -> None:
+    failed, ended = threading.Event(), list[int]()
+
+    def call(number: int) -> int:
+        if number == 0:
+            failed.set()
+            raise ValueError("broken")
+        assert failed.wait(30)
+        threading.Event().wait(0.05)
+        ended.append(number)
+        return number
+
+    with pytest.raises(ValueError, match="broken"):
+        list(in_threads(call, range(2), 2))
+    assert ended == [1]
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     for _ in range(5000):
         if condition():

@@ -44,6 +44,7 @@ def test_the_list_is_long_and_covers_every_area() -> None:
         "store",
         "fs",
         "scan",
+        "encode",
     } == set(areas)
 
 

@@ -175,3 +175,17 @@ def test_a_note_is_refused() -> None:
     with pytest.raises(ValueError, match="takes no note"):
         writer.note(b"k", b"v")
     writer.abort()
+
+
+def test_rows_that_are_being_encoded_count_for_the_size() -> None:
+    """A file that is full ends before its threads have."""
+    first, *_ = write(batches(3, 1000), SCHEMA, Encoders(4))[2]
+    assert first > 1000
+
+
+def test_a_file_of_one_row_group_is_written_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = batches(1, 1000)
+    whole = write(parts, SCHEMA, Encoders(2))[0]
+    monkeypatch.setattr(group_encoder, "_BLOCK", 100)
+    assert write(parts, SCHEMA, Encoders(2))[0] == whole
+    assert pq.read_table(io.BytesIO(whole)).num_rows == 1000

@@ -88,7 +88,10 @@ def test_runs_read_as_their_rows(shape: str, tmp_path: Path) -> None:
         with pytest.raises(RunDifference):
             compare_run(source, GroupPart(0, (starts[4], starts[5])), written, 1)
     stated = metadata_of(groups_footer(footer))
-    for number in range(len(spans)):
+    assert stated.num_rows == footer.rows == file.metadata.num_rows
+    for number, (start, stop) in enumerate(spans):
+        assert stated.row_group(number).num_rows == stop - start
+        assert stated.row_group(number).column(0).num_values == stop - start
         before, after = (one.row_group(number).column(0).statistics for one in (stated, file.metadata))
         assert (before.min, before.max, before.null_count) == (after.min, after.max, after.null_count)
 

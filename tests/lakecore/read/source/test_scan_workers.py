@@ -59,6 +59,17 @@ def test_the_last_parts_are_cut_for_workers_that_would_be_idle(
         assert cuts == [], "with a condition the parts stay whole"
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_parts_of_what_changed_are_read_once(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only parts of a snapshot are cut."""
+    table = tables("append")
+    alone = rows_of(table, incremental="1..4")
+    monkeypatch.setattr(scans, "_LARGE", 0)
+    monkeypatch.setattr(scans.os, "cpu_count", lambda: workers)
+    assert rows_of(table, incremental="1..4") == alone
+    assert len(alone) == 6
+
+
 def test_columns_are_matched_once_for_files_of_one_schema() -> None:
     catalog = memory_catalog("scan-columns")
     table = append_table(catalog)
@@ -93,3 +104,17 @@ def test_files_of_one_schema_with_other_stored_columns_are_matched_again() -> No
     batches = list(source.read(part, ("v", "p"), None, kinds=False))
     assert [row["v"] for batch in batches for row in batch.to_pylist()] == [1, 2]
     assert context.file_columns == dict.fromkeys(context.file_columns, (stored, plan))
+
+
+def test_columns_of_another_request_are_matched_again() -> None:
+    """Reads of one context may want other columns, and in another order."""
+    table = append_table(memory_catalog("scan-requests"))
+    put(table, [{"v": 1, "p": "x"}], [{"v": 2, "p": "y"}])
+    source = table.scan().source
+    assert isinstance(source, SnapshotRows)
+    (part, *_) = table.scan().plan()
+    for columns in (("p",), ("v",), ("v", "p"), ("p", "v")):
+        batches = list(source.read(part, columns, None, kinds=False))
+        assert [batch.schema.names for batch in batches] == [list(columns)] * 2
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert rows == [{name: {"v": n, "p": p}[name] for name in columns} for n, p in ((1, "x"), (2, "y"))]
