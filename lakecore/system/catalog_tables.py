@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from lakecore.data_class import dataclass
 from lakecore.display import one_line
-from lakecore.errors import InvalidInputError, PrivilegeError, UnsupportedError
+from lakecore.errors import InvalidInputError, NotFoundError, PrivilegeError, UnsupportedError
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan
@@ -23,7 +23,7 @@ from lakecore.system.counts import partition_counts
 from lakecore.system.view import Row, ViewRows
 from lakecore.types.datatypes import RowType
 
-__all__ = ["CATALOG_DATABASE", "CATALOG_TABLES", "CatalogTable", "catalog_table"]
+__all__ = ["CATALOG_DATABASE", "CATALOG_TABLES", "REMOVED_TABLES", "CatalogTable", "catalog_table"]
 
 CATALOG_DATABASE = "sys"
 
@@ -125,6 +125,8 @@ _KINDS: Mapping[str, tuple[RowType, Maker]] = {
 }
 CATALOG_TABLES = tuple(_KINDS)
 """These are the tables of `sys` that Paimon has."""
+REMOVED_TABLES = ("source_table_lineage", "sink_table_lineage")
+"""Early releases of Paimon had these; 1.4 and 2.0 do not."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,14 @@ def catalog_table(
     kind: str, tables: Callable[[], Iterable[Named]], options: Mapping[str, str]
 ) -> CatalogTable:
     """Return a table of `CATALOG_TABLES`. `tables` lists the warehouse again at each scan; `options` are
-    those of the catalog.
+    those of the catalog. Raises NotFoundError for one of `REMOVED_TABLES`.
     """
+    if kind in REMOVED_TABLES:
+        raise NotFoundError(
+            f"table '{CATALOG_DATABASE}.{kind}' does not exist: Paimon 1.4 and 2.0 have no such table; let a "
+            "function of the group lakecore.lineage take the events of reads and commits (see "
+            "docs/maintenance.md)"
+        )
     row_type, maker = _KINDS[kind]
     return CatalogTable(kind, row_type, partial(_rows_of, maker, tables, options))
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakecore.catalog.catalog import Catalog
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.fs.resolve import file_io_for
 from lakecore.store.settle_time import settle_ms
@@ -29,6 +30,7 @@ from tests.interop.test_stores import (
     remove_orphans,
 )
 from tests.support.cut_proxy import cut_proxy
+from tests.support.failing_chores import check_chores
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.hdfs_cluster import HdfsCluster
 from tests.support.lake import rows_of
@@ -209,6 +211,17 @@ def test_connections_to_the_name_node_that_end_at_some_request(
             check_second_commit(place, name, number)
             if not proxy.fired:
                 return
+
+
+def test_chores_on_storage_that_fails_at_some_operation(place: Place) -> None:
+    """LAKECORE_CHORES_AT=hdfs LAKECORE_CHORES_STRIDE=1 with test_catalog_chores.py: at each, through each kind of catalog."""
+    lake = place.catalog()
+    lake.create_database("d")
+
+    def failing_lake(failing: FaultyFileIO) -> Catalog:
+        return replace(lake, file_io=failing)
+
+    assert check_chores(lake, failing_lake, stride=83, mode=FaultMode.ERROR_AFTER_EFFECT) > 83
 
 
 def test_errors_name_the_path_the_cause_and_the_remedy(

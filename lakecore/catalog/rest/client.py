@@ -24,6 +24,8 @@ __all__ = ["RestClient"]
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 60.0
+_ANSWER_SECONDS = 600.0
+"""A server that sends its answer byte by byte is not waited for without a limit."""
 _TRIES = 5
 _REFUSED = 401
 _BUSY = 429
@@ -175,9 +177,11 @@ class RestClient:
             coding = response.headers.get("Content-Encoding", "")
             if coding.lower() not in _CODINGS:
                 raise _unreadable(request, f"the answer is encoded as {printable(coding, 40)}")
-            content = bytearray()
+            content, started = bytearray(), self.clock.monotonic()
             for part in response.iter_bytes():
                 content += part
+                if self.clock.monotonic() - started > _ANSWER_SECONDS:
+                    raise _unreadable(request, f"the answer takes longer than {_ANSWER_SECONDS:.0f} seconds")
                 if len(content) > _MOST_BYTES:
                     raise _unreadable(request, f"the answer has more than {_MOST_BYTES >> 20} MiB")
             return _Answer(response.status_code, bytes(content), response.headers.get("Retry-After"))
@@ -194,8 +198,8 @@ def _answer_of_success(what: str, content: bytes, *, reads: bool) -> dict[str, A
 
 
 def _unreadable(request: RestRequest, problem: str) -> UnavailableError:
-    kind = UnavailableError if request.method == "GET" else LostAnswerError
-    return kind(f"{request.method} {request.path}: {problem}")
+    text = f"{request.method} {request.path}: {problem}"
+    return UnavailableError(text) if request.method == "GET" else LostAnswerError(f"{text}; {UNKNOWN}")
 
 
 def _encode(path: tuple[str, ...]) -> str:

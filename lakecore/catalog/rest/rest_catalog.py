@@ -59,7 +59,7 @@ from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.cache.manifest_cache import ManifestCache, open_cache
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
-from lakecore.system.catalog_tables import CATALOG_TABLES, catalog_table
+from lakecore.system.catalog_tables import CATALOG_TABLES, REMOVED_TABLES, catalog_table
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
 
@@ -329,7 +329,7 @@ class RestCatalog:
         The schema and the newest snapshot are those of the server. Raises NotFoundError, UnavailableError.
         """
         parsed = TableName.parse(name)
-        if parsed.database == SYSTEM_DATABASE and parsed.table in CATALOG_TABLES:
+        if parsed.database == SYSTEM_DATABASE and parsed.table in (*CATALOG_TABLES, *REMOVED_TABLES):
             facts = {"warehouse": self.name}
             return cast("Table", catalog_table(parsed.table, self._all_tables, facts))
         table = self._load(replace(parsed, system=None))

@@ -31,7 +31,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
 from lakecore.store.table_stores import TableStores
-from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, catalog_table
+from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, REMOVED_TABLES, catalog_table
 from lakecore.system.object_table import OBJECT_TABLE
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
@@ -149,7 +149,7 @@ class NamedTables(DatabaseCatalog):
     ) -> Table:
         """Load a table as `load_table` does; without a cache from storage."""
         parsed = TableName.parse(name)
-        if parsed.database == CATALOG_DATABASE and parsed.table in CATALOG_TABLES:
+        if parsed.database == CATALOG_DATABASE and parsed.table in (*CATALOG_TABLES, *REMOVED_TABLES):
             options_of_catalog = {"warehouse": self.warehouse}
             return cast("Table", catalog_table(parsed.table, self._all_tables, options_of_catalog))
         if parsed.database == CATALOG_DATABASE and parsed.table in RECORD_TABLES:

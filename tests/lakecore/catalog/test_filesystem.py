@@ -378,3 +378,13 @@ def test_other_types_of_tables_are_refused_before_anything_is_written(
 def test_a_table_of_a_type_that_is_read_is_made(catalog: FilesystemCatalog, kind: str) -> None:
     catalog.create_table("d.t", {"columns": ["a INT"], "options": {"type": kind}})
     assert catalog.load_table("d.t").scan().to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["source_table_lineage", "sink_table_lineage"])
+def test_tables_that_paimon_removed_are_named_with_what_takes_their_place(
+    catalog: FilesystemCatalog, name: str
+) -> None:
+    with pytest.raises(NotFoundError, match=r"have no such table; .*lakecore\.lineage"):
+        catalog.load_table(f"sys.{name}")
+    assert not catalog.table_exists(f"sys.{name}")
+    assert name not in catalog.list_tables("sys")

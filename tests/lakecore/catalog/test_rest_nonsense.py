@@ -54,6 +54,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "tables": {"tables": ["t"], "nextPageToken": None},
     "tables/t": TABLE,
     "snapshot": {"snapshot": {"snapshot": SNAPSHOT, "recordCount": 1}},
+    "token": {"token": {"s3.access-key": "a", "s3.secret-key": "b"}, "expiresAtMillis": 9_000_000_000_000},
     "partitions": {"partitions": [{"spec": {"p": "a"}, "options": {"x": "y"}, **COUNTS}]},
     "views": {"views": ["v"]},
     "views/v": {"name": "v", "schema": {"fields": FIELDS, "query": "q", "dialects": {}, "options": {}}},
@@ -75,6 +76,14 @@ NONSENSE: tuple[Any, ...] = (
     {"a": None},
     {"a": []},
 )
+
+
+def with_tokens() -> RestCatalog:
+    catalog = load_catalog("lake", metastore="rest", **OPTIONS, **{"data-token.enabled": "true"})
+    assert isinstance(catalog, RestCatalog)
+    return catalog
+
+
 ASKED: dict[str, Callable[[RestCatalog], Any]] = {
     "config": lambda lake: load_catalog("lake", metastore="rest", **OPTIONS),
     "databases": lambda lake: (lake.list_databases(), *lake.list_databases_page(limit=1).names),
@@ -84,6 +93,7 @@ ASKED: dict[str, Callable[[RestCatalog], Any]] = {
     "tables/t ": lambda lake: lake.table_kinds("d"),
     "tables/t  ": lambda lake: (lake.alter_table("d.t", CHANGE), lake.drop_table("d.t", purge=True)),
     "snapshot": lambda lake: lake.load_table("d.t").latest_snapshot(),
+    "token": lambda lake: with_tokens().load_table("d.t")._stores.file_io.stat("/nowhere/d.db/t/x") or True,
     "partitions": lambda lake: (lake.partitions.list("d.t"), lake.partitions.list_page("d.t")),
     "views": lambda lake: (lake.views.list("d"), *lake.views.list_page("d", limit=1).names),
     "views/v": lambda lake: lake.views.get("d.v"),
