@@ -42,7 +42,9 @@ def test_each_item_of_airflow_has_one_verdict() -> None:
 
 def test_each_item_has_one_verdict() -> None:
     assert len(ROWS) == len({number for number, *_ in ROWS}) == 288
-    assert {verdict for _, _, verdict, _ in ROWS} == set(VERDICTS)
+    assert (
+        {"works", "refused"} <= {verdict for _, _, verdict, _ in ROWS} <= set(VERDICTS)
+    )  # there may be no gap
 
 
 @pytest.mark.parametrize("verdict", ["works", "refused"])
