@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from airflow.api_fastapi.common.db.common import _get_session
 from airflow.api_fastapi.core_api.security import get_user
+from fastapi import FastAPI, HTTPException
+from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
@@ -247,8 +249,67 @@ def test_hostile_names_and_texts_are_escaped(client: TestClient, monkeypatch: py
     assert "<script" not in score_line(days) + level_picture({(0, HOSTILE): (1, 1)})
 
 
+def refused(app: FastAPI) -> dict[tuple[str, str], int]:
+    """The status of each route that refuses a request, by method and path."""
+    found = {}
+    with TestClient(app) as visitor:
+        for route in app.routes:
+            assert isinstance(route, APIRoute), "each route has dependencies"
+            for method in route.methods:
+                path = re.sub(r"{[^}]*}", "x", route.path)
+                status = visitor.request(method, path, follow_redirects=False).status_code
+                if status in (401, 403):
+                    found[method, route.path] = status
+    return found
+
+
+def test_each_route_asks_who_it_is_and_what_that_user_may(
+    client: TestClient, lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger sees no route but the metrics, which have a token; nor does a user without the right to see plugins.
+    Who may not see or start runs of a DAG has neither its report nor an action.
+    """
+    right: dict[str, Any] = {}
+
+    def unless(name: str) -> Callable[..., Callable[[], None]]:
+        def guard(*asked: Any) -> Callable[[], None]:
+            def check() -> None:
+                if right["without"] == name:
+                    raise HTTPException(403, str(asked))
+
+            return check
+
+        return guard
+
+    def user() -> None:
+        if right["without"] == "a login":
+            raise HTTPException(401)
+
+    monkeypatch.setattr(routes, "requires_access_view", unless("a view"))
+    monkeypatch.setattr(routes, "requires_access_dag", unless("a DAG"))
+    app = routes.new_app()
+    app.dependency_overrides = {_get_session: lambda: None, get_user: user}
+    every = {(method, route.path) for route in app.routes for method in route.methods}  # type: ignore[attr-defined]
+    right["without"] = "a login"
+    assert refused(app) == dict.fromkeys(every - {("GET", "/metrics")}, 401) | {("GET", "/metrics"): 401}
+    right["without"] = "a view"
+    assert {name for name, status in refused(app).items() if status == 403} == every - {("GET", "/metrics")}
+    right["without"] = "a DAG"
+    assert {name for name, status in refused(app).items() if status == 403} == {
+        ("GET", "/runs/{dag_id}/{run_id:path}"),
+        ("GET", "/actions/{run_id}"),
+        ("POST", "/actions"),
+    }
+
+
 def test_ten_thousand_tables_are_listed_by_pages(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     page = shown(client, monkeypatch, Survey(started_ms=1, tables=records(10_000)))
+
+    def unexpected(self: Any) -> Any:
+        raise AssertionError("a list of tables needs nothing but the survey")
+
+    monkeypatch.setattr(lake_data.LakeHook, "catalog", unexpected)
+    monkeypatch.setattr(lake_data.LakeData, "details", unexpected)
     first = page("/")
     assert first.count("<tr>") == PAGE + 1
     assert len(first) < 200_000
@@ -259,6 +320,7 @@ def test_ten_thousand_tables_are_listed_by_pages(client: TestClient, monkeypatch
 def test_storage_that_does_not_answer_leaves_the_last_survey_on_the_page(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert lake_data.PATIENCE_S <= 3
     monkeypatch.setattr(lake_data, "PATIENCE_S", 0.2)
     monkeypatch.setattr(lake_data, "_FRESH_MS", 0)
     survey = Survey(started_ms=1, tables=records(3))

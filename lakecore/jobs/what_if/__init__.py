@@ -16,7 +16,7 @@ from lakecore.jobs.definitions.what_if import REPLAYED_CHORES
 from lakecore.jobs.definitions.what_if import WhatIf as Job
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.what_if.compaction import Drops, compaction_options, compaction_variants
-from lakecore.jobs.what_if.expiry import EXPIRY_OPTIONS, expiry_variants
+from lakecore.jobs.what_if.expiry import EXPIRY_OPTIONS, Effect, expiry_variants
 from lakecore.jobs.what_if.partitions import PARTITION_OPTIONS, expires_partitions, partition_variants
 from lakecore.jobs.what_if.policy_options import with_policy
 from lakecore.jobs.what_if.report import WhatIfReport as Report
@@ -49,11 +49,12 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     )
     other = target_of(lake.load_table(job.table, job.options), lake, clock)
     _check_time(job, report.until_ms - _first_ms(target, report.until_ms))
-    if "expire-snapshots" in chores:
-        report = expiry_variants(report, target, other)
     drops: Drops = {}
+    effects: dict[str, Effect] = {}
     if "expire-partitions" in chores and expires_partitions(job, other):
-        report, drops = partition_variants(report, target, other, job.zone)
+        report, drops, effects = partition_variants(report, target, other, job.zone)
+    if "expire-snapshots" in chores:
+        report = expiry_variants(report, target, other, effects)
     if "compact" in chores:
         try:
             report = compaction_variants(report, lake, clock, job.strategy, drops)

@@ -4,8 +4,9 @@ table, and with those of the question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.forecast import Work, expected_seconds
@@ -38,7 +39,7 @@ from lakecore.maintain.retention_options import (
 )
 from lakecore.maintain.target import Target
 
-__all__ = ["EXPIRY_OPTIONS", "expiry_rules", "expiry_variants", "history_of"]
+__all__ = ["EXPIRY_OPTIONS", "Effect", "expiry_rules", "expiry_variants", "history_of"]
 
 EXPIRY_OPTIONS = frozenset(
     option.key
@@ -56,16 +57,27 @@ EXPIRY_OPTIONS = frozenset(
     )
 )
 _MOST_POINTS = 200
+
+Effect: TypeAlias = Callable[[ExpiryHistory], ExpiryHistory]
+"""This is what an expiry of partitions makes of a history."""
+
 _ASSUMPTIONS = (
     "what expired before the oldest snapshot of today is not in the replay",
     "consumers hold back what they hold back today, because their earlier positions are not recorded",
     "other branches and the quarantine keep their files all the time",
 )
+_WITH_PARTITIONS = (
+    "ids of snapshots count those that the expiry of partitions would have committed; the manifests of these "
+    "are not counted, and only data files end earlier"
+)
 
 
-def expiry_variants(report: WhatIfReport, target: Target, other: Target) -> WhatIfReport:
-    """Return the report with the figures of all variants. `other` has the options of the question. Raises
-    InvalidInputError for a number of automatic tags where the table makes none.
+def expiry_variants(
+    report: WhatIfReport, target: Target, other: Target, effects: Mapping[str, Effect]
+) -> WhatIfReport:
+    """Return the report with the figures of all variants. `other` has the options of the question, and
+    `effects` what partitions that expire change, by the variant. Raises InvalidInputError for a number of
+    automatic tags where the table makes none.
     """
     if NUM_RETAINED.key in report.options and MODE.read(target.schema.options) is CreationMode.NONE:
         raise InvalidInputError(
@@ -81,6 +93,7 @@ def expiry_variants(report: WhatIfReport, target: Target, other: Target) -> What
         if one is other and not report.options:
             continue
         at = history if one is target else history_of(other)
+        at = effects[variant](at) if variant in effects else at
         replayed = replay_expiry(at, expiry_rules(one, report.options), runs, report.until_ms)
         figures.append(_figures(variant, one, at, replayed))
     assumptions = list(_ASSUMPTIONS)
@@ -92,6 +105,8 @@ def expiry_variants(report: WhatIfReport, target: Target, other: Target) -> What
         )
     if NUM_RETAINED.key in report.options:
         assumptions.append("automatic tags that were deleted before today are not in the replay")
+    if effects:
+        assumptions.append(_WITH_PARTITIONS)
     return replace(
         report,
         start_ms=start_ms,

@@ -14,11 +14,13 @@ from lakecore.jobs.definitions.what_if import WhatIf as Job
 from lakecore.jobs.partitions import expiry_rule
 from lakecore.jobs.versions.tags import zone_offset_ms
 from lakecore.jobs.what_if.compaction import Drops
+from lakecore.jobs.what_if.expiry import Effect
 from lakecore.jobs.what_if.merges import PartitionDrop
 from lakecore.jobs.what_if.report import PartitionFigures, PartitionRun, WhatIfReport
 from lakecore.maintain.partitions.apply import partition_label
 from lakecore.maintain.partitions.plan import ExpireRule
 from lakecore.maintain.replay.partition_changes import read_partition_history
+from lakecore.maintain.replay.partition_effect import with_expired_partitions
 from lakecore.maintain.replay.partition_history import PartitionReplay, PartitionRules, PartitionStep
 from lakecore.maintain.replay.partition_plan import replay_partitions
 from lakecore.maintain.replay.plan import run_times
@@ -38,8 +40,7 @@ PARTITION_OPTIONS = frozenset(option.key for option in _OPTIONS)
 _ASSUMPTIONS = (
     "partitions that were dropped before the oldest snapshot of today are not in the replay",
     "writers add the same rows at the same times, also to partitions that have expired",
-    "the files of an expired partition leave the storage when the snapshots that have them expire; that "
-    "expiry is replayed as if no partition expired",
+    "the files of an expired partition leave the storage when the snapshots that have them expire",
 )
 
 
@@ -55,9 +56,9 @@ def _expires(target: Target) -> bool:
 
 def partition_variants(
     report: WhatIfReport, target: Target, other: Target, zone: str
-) -> tuple[WhatIfReport, Drops]:
-    """Return the report with the figures of all variants, and what would have expired in each. `other` has
-    the options of the question.
+) -> tuple[WhatIfReport, Drops, dict[str, Effect]]:
+    """Return the report with the figures of all variants, and what would have expired in each, for the
+    replays of compactions and of the expiry of snapshots. `other` has the options of the question.
 
     Raises InvalidInputError for a table without partitions, or if it is unknown how long they are kept.
     """
@@ -76,11 +77,13 @@ def partition_variants(
     figures = [_figures("as it was", None, replay_partitions(history, None, report.until_ms), labels)]
     notes: list[str] = []
     drops: dict[str, tuple[PartitionDrop, ...]] = {}
+    effects: dict[str, Effect] = {}
     for variant, rule in rules.items():
         moments = PartitionRules(rule=rule, times=times, offset_ms=partial(zone_offset_ms, zone))
         replayed = replay_partitions(history, moments, report.until_ms)
         figures.append(_figures(variant, rule, replayed, labels))
         drops[variant] = tuple(_drop(step, history.rows) for step in replayed.steps)
+        effects[variant] = partial(with_expired_partitions, partitions=history, replayed=replayed)
         notes += (f"{variant}: {note}" for note in _notes(replayed, labels))
     report = replace(
         report,
@@ -89,7 +92,7 @@ def partition_variants(
         notes=(*report.notes, *notes),
         assumptions=(*report.assumptions, *_ASSUMPTIONS),
     )
-    return report, drops
+    return report, drops, effects
 
 
 def _drop(step: PartitionStep, rows: Sequence[bytes]) -> PartitionDrop:

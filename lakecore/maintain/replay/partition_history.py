@@ -92,6 +92,8 @@ class PartitionStep:
     removed: PartitionTotals
     uncertain: PartitionTotals
     """This part of the removed files may have had fewer rows, or none."""
+    names: tuple[int, ...]
+    """These are the hashes of the names of the removed files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +113,9 @@ class PartitionReplay:
     """These partitions are there at the end, and their values stand for no time."""
     dropped: tuple[int, ...]
     """Commits of the history emptied these partitions before the replay did."""
+    idle: tuple[int, ...]
+    """These snapshots are of compactions that would have found only expired files, and committed nothing."""
+    never: tuple[int, ...]
+    """These are the hashes of the names of files that compactions made of expired ones alone: they would
+    never have been.
+    """

@@ -95,6 +95,8 @@ class _State:
         self._times = self._value_times() if rules is not None else {}
         self._steps: list[PartitionStep] = []
         self._dropped: dict[int, None] = {}
+        self._never: list[int] = []
+        self._idle: list[int] = []
         self.now_ms = self._span_ms = self._weighted = self._peak = 0
 
     def later(self, time_ms: int) -> int:
@@ -114,17 +116,22 @@ class _State:
         removed = [self._every.pop(name) for name in commit.removed if name in self._every]
         origins = _Origins(commit, removed, self._live, self._uncertain)
         lost = {file.partition for file in removed if self._live.remove(file)}
+        changes = bool(lost) or not (removed or commit.added)
         for file in removed:
             self._uncertain.remove(file)
         for file in commit.added:
             self._every[file.name] = file
             certain = origins.certainty(file)
             if certain is None:
+                self._never += () if origins.moves(file) else (file.name,)
                 continue
+            changes = True
             self._live.add(file)
             if not certain:
                 self._uncertain.add(file)
-        if not commit.compacts:
+        if commit.compacts:
+            self._idle += () if changes else (commit.snapshot,)
+        else:
             self._dropped |= dict.fromkeys(sorted(lost - set(self._live.partitions)))
         self._peak = max(self._peak, self._live.totals.bytes)
 
@@ -156,7 +163,8 @@ class _State:
 
     def _expire(self, numbers: Sequence[int], snapshot: int) -> None:
         removed, uncertain = PartitionTotals(), PartitionTotals()
-        for file in (file for number in numbers for file in self._live.of(number)):
+        files = [file for number in numbers for file in self._live.of(number)]
+        for file in files:
             self._live.remove(file)
             removed = removed.with_file(file)
             if self._uncertain.remove(file):
@@ -167,6 +175,7 @@ class _State:
             partitions=tuple(numbers),
             removed=removed,
             uncertain=uncertain,
+            names=tuple(file.name for file in files),
         )
         self._steps.append(step)
 
@@ -182,6 +191,8 @@ class _State:
             peak_bytes=self._peak,
             timeless=tuple(number for number in live if by_values and number not in self._times),
             dropped=tuple(self._dropped),
+            idle=tuple(self._idle),
+            never=tuple(self._never),
         )
 
     def _value_times(self) -> dict[int, int]:
@@ -217,11 +228,15 @@ class _Origins:
     def _state(file: PartitionFile, live: _Files, uncertain: _Files) -> bool | None:
         return None if not live.has(file) else not uncertain.has(file)
 
+    def moves(self, file: PartitionFile) -> bool:
+        """Return whether the commit moves the file to another level."""
+        return file.name in self._same
+
     def certainty(self, file: PartitionFile) -> bool | None:
         """Return True for a file whose rows would be there, False for one of which nobody knows, and None for
         one without any.
         """
-        if file.name in self._same:  # it moved to another level
+        if self.moves(file):
             return self._same[file.name]
         states = self._partitions.get(file.partition, set())
         if self._compacts:

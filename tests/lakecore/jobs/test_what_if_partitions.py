@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from lakecore.errors import InvalidInputError
-from lakecore.jobs import compact, what_if
-from lakecore.jobs.partitions import DropPartition, ExpirePartitions, run
+from lakecore.jobs import compact, expire_snapshots, what_if
+from lakecore.jobs.partitions import DropPartition, ExpirePartitions, expiry_rule, run
+from lakecore.jobs.runner.lake import target_of
+from lakecore.jobs.versions import tags
 from lakecore.jobs.what_if import Job
+from lakecore.jobs.what_if.expiry import expiry_rules, history_of
 from lakecore.jobs.what_if.report import PartitionFigures
+from lakecore.maintain.replay.partition_changes import read_partition_history
+from lakecore.maintain.replay.partition_effect import with_expired_partitions
+from lakecore.maintain.replay.partition_history import PartitionRules
+from lakecore.maintain.replay.partition_plan import replay_partitions
+from lakecore.maintain.replay.plan import replay_expiry
 from lakecore.metadata.schema_change import SetOption
-from tests.support.lake import append_table, key_table, live_files, memory_catalog, put
+from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put
 
 DAY = 86_400_000
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -260,3 +268,102 @@ def writes(daily: Daily, *, late: bool) -> Iterator[int]:
             yield number
             number += 1
         daily.catalog.clock.time_ms += DAY
+
+
+SNAPSHOTS = {
+    "newest four": {"snapshot.num-retained.max": "4", "snapshot.num-retained.min": "1"},
+    "two days": {"snapshot.time-retained": "2 d", "snapshot.num-retained.min": "2"},
+    "one at a time": {
+        "snapshot.num-retained.max": "3",
+        "snapshot.num-retained.min": "1",
+        "snapshot.expire.limit": "1",
+    },
+}
+
+
+def data_files(daily: Daily) -> tuple[int, int]:
+    """The data files that the table still has in storage, and their bytes."""
+    sizes = [len(daily.catalog.file_io.read(path)) for path in paths_of(daily.table)]
+    return len(sizes), sum(sizes)
+
+
+def replayed_snapshots(daily: Daily, options: dict[str, str]) -> tuple[Any, list[tuple[int, int]]]:
+    """A replay of both expiries after each commit, and the data files, with their bytes, that each run removes; the
+    last ones are those that are left.
+    """
+    target = target_of(
+        daily.catalog.load_table(daily.table.name, options), daily.catalog, daily.catalog.clock
+    )
+    now_ms = daily.catalog.clock.now_ms()
+    partitions = read_partition_history(target)
+    rule = expiry_rule(ExpirePartitions(table=daily.table.name), target.schema.options)
+    rules = PartitionRules(rule=rule, times=None, offset_ms=lambda _: 0)
+    history = with_expired_partitions(
+        history_of(target), partitions, replay_partitions(partitions, rules, now_ms)
+    )
+    replayed = replay_expiry(history, expiry_rules(target, {}), None, now_ms)
+    data = {file.name: file.bytes for commit in partitions.commits for file in commit.added}
+    removed = [[data[name] for name in step.names.tolist() if name in data] for step in replayed.steps]
+    gone = {name for step in replayed.steps for name in step.names.tolist()}
+    left = [data[name] for name in history.files.names.tolist() if name in data and name not in gone]
+    return replayed, [(len(sizes), sum(sizes)) for sizes in (*removed, left)]
+
+
+def days_with_holders(daily: Daily) -> Iterator[int]:
+    """Yield after each commit: a day has rows of its own and of the day before, and every third ends with a full
+    compaction. Two days have a tag, whose partitions expire later; at another one a reader waits.
+    """
+    for number in range(12):
+        put(daily.table, [{"k": 10 * number + late, "dt": day(number - late)} for late in (0, 1)])
+        latest = daily.table._stores.snapshots.list_ids()[-1]
+        if number in (3, 8):
+            made = tags.CreateTag(table=daily.table.name, tag=f"t{number}", snapshot=latest)
+            tags.run(made, daily.catalog, clock=daily.catalog.clock)
+        if number == 10:
+            consumer = daily.table._stores.paths.consumer_dir + "/consumer-reader"
+            daily.catalog.file_io.write_new(consumer, b'{"nextSnapshot": %d}' % latest)
+        yield number
+        job = compact.Job(table=daily.table.name, strategy=compact.Strategy.FULL, commit_user=f"c{number}")
+        if number % 3 == 2 and compact.run(job, daily.catalog, clock=daily.catalog.clock).snapshots:
+            yield number
+        daily.catalog.clock.time_ms += DAY
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "append"])
+@pytest.mark.parametrize(
+    ("limits", "writes_of", "days"),
+    [*((one, days_with_holders, 3) for one in SNAPSHOTS.values()), (SNAPSHOTS["newest four"], Daily.days, 5)],
+    ids=[*SNAPSHOTS, "compactions of expired files alone"],
+)
+def test_the_expiry_of_snapshots_knows_what_expired_partitions_left(
+    limits: dict[str, str], writes_of: Callable[[Daily], Iterator[int]], days: int, *, keyed: bool
+) -> None:
+    """The same writes twice: in one table both expiries run after each commit, the other has only their replay."""
+    partitions = {"partition.expiration-time": f"{days} d"}
+    options = partitions | limits
+    past, real = Daily("past", keyed=keyed), Daily("real", keyed=keyed)
+    expired: list[int] = []
+    removed: list[tuple[int, int]] = []
+
+    def run_expiry() -> None:
+        job = expire_snapshots.Job(table=real.table.name, options=limits)
+        (files, size) = data_files(real)
+        ids = expire_snapshots.run(job, real.catalog, clock=real.catalog.clock).snapshots
+        expired.extend(ids)
+        (files_left, bytes_left) = data_files(real)
+        removed.extend([(files - files_left, size - bytes_left)] if ids else [])
+
+    list(writes_of(past))
+    for count, _ in enumerate(writes_of(real)):
+        run_expiry()
+        if expire(real, partitions, count):
+            run_expiry()
+    replayed, replayed_removals = replayed_snapshots(past, options)
+    assert not replayed.impossible_tags
+    assert [number for step in replayed.steps for number in step.snapshots] == expired
+    assert replayed.snapshots == tuple(real.table._stores.snapshots.list_ids())
+    assert replayed_removals == [*removed, data_files(real)]
+    asked, alone = past.replay(options).expiry[-1], past.replay(limits).expiry[-1]
+    assert (asked.expired_snapshots, asked.snapshots) == (len(expired), len(replayed.snapshots))
+    assert asked.expired_snapshots > alone.expired_snapshots
+    assert asked.bytes < alone.bytes
