@@ -3,9 +3,8 @@ Pure.
 
 Each run that expires partitions commits a snapshot, which ends their data files; compactions that would have
 found only such files commit none. Snapshots are numbered accordingly: consumers, tags and changelogs mean the
-same snapshots by other ids. Of these commits the replay
-counts the file of the snapshot, not its manifests, whose sizes nobody knows. Files beside data files, as
-those of indexes, end when they really did.
+same snapshots by other ids. Of these commits the replay counts the file of the snapshot, not its manifests,
+whose sizes nobody knows. Files beside data files, as those of indexes, end when they really did.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ def with_expired_partitions(
     """
     if not replayed.steps:
         return history
-    return _Changed(history, partitions, replayed).history()
+    return _ExpiredHistory(history, partitions, replayed).history()
 
 
-class _Changed:
+class _ExpiredHistory:
     """The history, with the ids and places that snapshots have among those of the steps."""
 
     def __init__(
@@ -122,9 +121,11 @@ class _Changed:
         steps before that commit, unless one of them ended it.
         """
         files = self._history.files
-        known = np.maximum(files.last, 0)
+        places = np.maximum(files.last, 0)
         idle = np.array([one in self._idle for one in self._ids], np.int64)
-        last = np.where(self._is_data, self._new_places[known + 1] - 1, self._new_places[known] - idle[known])
+        last = np.where(
+            self._is_data, self._new_places[places + 1] - 1, self._new_places[places] - idle[places]
+        )
         ends: dict[int, int] = {}
         for number, step in enumerate(self._replayed.steps):
             before = bisect_right(self._ids, step.snapshot) - 1 - bisect_right(self._idle, step.snapshot)
@@ -143,6 +144,8 @@ class _Changed:
         if holder.snapshot is None or holder.snapshot not in self._ids:
             return replace(holder, files=self._files(files))
         place = self._new_places[self._ids.index(holder.snapshot)]
-        gone = self._is_data[files] & (self._history.files.last[files] >= 0) & (self._last[files] < place)
+        is_expired = (
+            self._is_data[files] & (self._history.files.last[files] >= 0) & (self._last[files] < place)
+        )
         snapshot = self._new_id(holder.snapshot) - (holder.snapshot in self._idle)
-        return replace(holder, files=self._files(files[~gone]), snapshot=snapshot)
+        return replace(holder, files=self._files(files[~is_expired]), snapshot=snapshot)
