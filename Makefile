@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-check bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-check bench-small figures fuzz branch-walks fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -54,6 +54,9 @@ figures: setup ## the tables of figures in README.md and docs/performance.md, fr
 
 fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, or HISTORY=file
 	$(VENV) -m tests.fuzz $(if $(HISTORY),--history $(HISTORY),--seed $(or $(SEED),1) --minutes $(or $(MINUTES),5))
+
+branch-walks: setup-tests ## branches, tags, rollbacks and undos of one table against a model: SEED=1 MINUTES=5
+	$(VENV) -m tests.fuzz.branch_walk --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
 
 fuzz-bytes: setup-tests ## damaged bytes for every decoder: SEED=1 CASES=2000 (each)
 	$(VENV) -m tests.fuzz.damage --seed $(or $(SEED),1) --cases $(or $(CASES),2000)

@@ -81,10 +81,37 @@ def choose(
 
 
 def collect(target: Target, state: Root) -> RollbackPlan:
-    """Return what comes after `state`."""
+    """Return what comes after `state`. Raises InvalidInputError for a tag whose snapshot is not one of the
+    history that the table has now.
+    """
     roots = read_roots(target.file_io, target.paths)
+    if state.kind is RootKind.TAG:
+        _check_in_history(target, state, roots.of(RootKind.SNAPSHOT, target.paths.branch))
     newer_roots = _after(target, roots, state.snapshot.id)
     return RollbackPlan(state, newer_roots, roots.without(root.path for root in newer_roots))
+
+
+def _check_in_history(target: Target, tag: Root, snapshots: Sequence[Root]) -> None:
+    """Refuse a tag of a snapshot that a rollback removed: a tag that `undo` restored, or that somebody copied.
+
+    Its number may be that of another snapshot by now, which would be the state of the table afterwards; if it
+    is higher than all numbers, snapshots would be missing before it.
+    """
+    number = tag.snapshot.id
+    if not snapshots or number < snapshots[0].snapshot.id:
+        return
+    same = [root for root in snapshots if root.snapshot.id == number]
+    if number <= snapshots[-1].snapshot.id and all(_lists(root) == _lists(tag) for root in same):
+        return
+    raise InvalidInputError(
+        f"{target.name}: the tag {tag.name!r} is of a snapshot {number} that a rollback removed; the history "
+        f"of the table now has snapshots {snapshots[0].name}-{snapshots[-1].name}, to which it does not "
+        f"belong. Commit its rows as a new snapshot instead: rollback-to-as-latest --tag {tag.name}"
+    )
+
+
+def _lists(root: Root) -> tuple[str, str]:
+    return root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
 
 
 def apply_rollback(
