@@ -302,14 +302,19 @@ class FastForward:
         )
 
     def _replace(self, roots: RootSet) -> Iterator[Root]:
-        for kind in (RootKind.SNAPSHOT, RootKind.TAG):
+        for kind in (RootKind.SNAPSHOT, RootKind.CHANGELOG, RootKind.TAG):
             for root in reversed(roots.of(kind, MAIN_BRANCH)):
                 if root.snapshot.id >= self.first:
                     yield root
 
     def _same(self, root: Root) -> bool:
-        """Return whether main and the branch have the same root."""
-        place = self._branch.root + root.path.removeprefix(self._target.paths.root)
+        """Return whether main and the branch have the same root. The branch may have as a snapshot what is a
+        changelog of main.
+        """
+        if root.kind is RootKind.CHANGELOG:
+            place = self._branch.snapshot(root.snapshot.id)
+        else:
+            place = self._branch.root + root.path.removeprefix(self._target.paths.root)
         return any(other.path == place and other.identity[1:] == root.identity[1:] for other in self._theirs)
 
     def _copy(self) -> None:

@@ -19,6 +19,7 @@ from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
 from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retention, plan_expiry
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.snapshot import Snapshot
 
 __all__ = ["ExpiryPlan", "apply_expiry", "collect", "settle"]
 
@@ -64,10 +65,12 @@ def collect(
     remaining = roots.without(root.path for root in old_roots)
     changelogs = tuple(_as_changelog(target, root) for root in old_roots) if decoupled else ()
     staying = (*remaining.roots, *changelogs)
+    places = {root.path for root in changelogs}
     roots_gone = tuple(PlannedDeletion(root.path, 0, "expired") for root in old_roots)
     needs = RequiredFiles(target, staying, quarantined)
     files = tuple(_files(target, old_roots, _first_kept(old, expiry), needs)) if old_roots else ()
-    remaining = RootSet(staying, remaining.branches)
+    # a changelog of an earlier history gives up its place, and its files to the search for orphans
+    remaining = RootSet((*remaining.without(places).roots, *changelogs), remaining.branches)
     return ExpiryPlan(
         expiry=expiry, removal=Removal(roots_gone, files), remaining=remaining, changelogs=changelogs
     )
@@ -122,14 +125,32 @@ def _files(
 
 def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:
     """Write the bytes of each snapshot as its changelog, before the snapshot is removed. Raises
-    CorruptDataError if a different changelog exists.
+    CorruptDataError if a changelog exists that was committed after the snapshot.
     """
     for root in changelogs:
         data = target.file_io.read(target.paths.snapshot(root.snapshot.id))
         if not publish_resolved(target.file_io, root.path, data, target.clock):
-            raise CorruptDataError(root.path, f"exists, but does not match snapshot {root.snapshot.id}")
+            _replace_changelog(target, root, data)
     if changelogs:
         _hint(target, f"{target.paths.changelog_dir}/LATEST", changelogs[-1].snapshot.id)
+
+
+def _replace_changelog(target: Target, root: Root, data: bytes) -> None:
+    """Write `data` over the changelog of an earlier history, of which the snapshot with the same number was
+    replaced: fast-forwards of Java leave these, and its expiry replaces them. An expiry of Java that was
+    killed left the same changelog in other bytes.
+    """
+    present = Snapshot.from_json(target.file_io.read(root.path), root.path)
+    if _lists(present) == _lists(root.snapshot):
+        return
+    if present.time_millis >= root.snapshot.time_millis:
+        raise CorruptDataError(root.path, f"exists, but does not match snapshot {root.snapshot.id}")
+    logger.info("%s is of a history that was replaced; snapshot %s takes its place", root.path, root.name)
+    target.file_io.overwrite(root.path, data)
+
+
+def _lists(snapshot: Snapshot) -> tuple[str | None, ...]:
+    return snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list
 
 
 def settle(target: Target) -> None:

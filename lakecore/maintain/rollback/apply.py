@@ -92,7 +92,7 @@ def collect(target: Target, state: Root) -> RollbackPlan:
 
 
 def _check_in_history(target: Target, tag: Root, snapshots: Sequence[Root]) -> None:
-    """Refuse a tag of a snapshot that a rollback removed: a tag that `undo` restored, or that somebody copied.
+    """Refuse a tag of a snapshot that a rollback removed: one that `undo` restored, or that was copied.
 
     Its number may be that of another snapshot by now, which would be the state of the table afterwards; if it
     is higher than all numbers, snapshots would be missing before it.
