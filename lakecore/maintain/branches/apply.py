@@ -11,6 +11,7 @@ from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
 from lakecore.fs.walk import files_below
 from lakecore.maintain.deletion.candidates import PlannedDeletion
+from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState
 from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
@@ -279,6 +280,7 @@ class FastForward:
             )
         self.first = snapshots[0].snapshot.id
         self.last = snapshots[-1].snapshot.id
+        self._after = latest_after(snapshots[-1].snapshot)
         self.removed_roots = tuple(root for root in self._replace(roots) if not self._same(root))
         self._remaining = roots.without(root.path for root in self.removed_roots)
 
@@ -298,7 +300,7 @@ class FastForward:
             steps=RootSteps(
                 prepare=lambda: self._target.file_io.delete(self._target.paths.latest_hint), settle=self._copy
             ),
-            parameters=parameters,
+            parameters=parameters | self._after,
         )
 
     def _replace(self, roots: RootSet) -> Iterator[Root]:

@@ -17,6 +17,7 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.maintain.deletion.places import check_removable
+from lakecore.maintain.deletion.restored_snapshots import check_latest_is_known
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.holds.store import HoldStore
@@ -44,8 +45,8 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     can be repeated.
 
     Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
-    the place of one of the run's, and the errors of `check_removable` for a record that names files that do
-    not belong to the table: then nothing is moved.
+    the place of one of the run's, or a commit since the run would not be the latest any more, and the errors
+    of `check_removable` for a record that names files that do not belong to the table: then nothing is moved.
     """
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
         raise InvalidInputError(
@@ -63,6 +64,8 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
         _check_place(
             target, runs.quarantine_path(record, number, deletion.path), deletion.path, in_quarantine
         )
+    absent = {one.path for n, one in roots if runs.quarantine_path(record, n, one.path) in in_quarantine}
+    check_latest_is_known(target, record, absent, {one.path for _, one in roots} - absent)
     moves = [
         (runs.quarantine_path(record, number, deletion.path), deletion.path) for number, deletion in files
     ]
@@ -71,6 +74,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     for number, deletion in reversed(roots):
         place = runs.quarantine_path(record, number, deletion.path)
         if place in in_quarantine:
+            _check_place(target, place, deletion.path, in_quarantine)
             _put_back(target, place, deletion.path)
             present.append((place, deletion.path))
     for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():

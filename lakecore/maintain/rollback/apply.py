@@ -12,6 +12,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.deletion.candidates import PlannedDeletion
+from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
@@ -119,6 +120,7 @@ def apply_rollback(
 ) -> SweepResult:
     """Carry it out. Raises CommitConflictError when writers keep committing: stop them first."""
     target, state = sweeper.target, planned.state
+    parameters = parameters | latest_after(state.snapshot)
     swept = sweeper.sweep(
         "rollback-to",
         planned.removal,

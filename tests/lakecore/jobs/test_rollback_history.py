@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from lakecore.errors import InvalidInputError
-from lakecore.jobs import quarantine
+from lakecore.errors import AlreadyExistsError, InvalidInputError
+from lakecore.fs.walk import files_below
+from lakecore.jobs import expire_snapshots, quarantine
 from lakecore.jobs.definitions.repair import Undo
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import rollback, tags
@@ -46,3 +50,79 @@ def test_a_tag_of_the_latest_snapshot_is_a_state() -> None:
     tags.run(tags.CreateTag(table=table.name, tag="good"), catalog, clock=clock)
     job = rollback.RollbackTo(table=table.name, tag="good", safety=OWNER)
     assert rollback.run(job, catalog, clock=clock).nothing_to_do
+
+
+def _without_parameters(catalog: Any, run: str) -> None:
+    """The record as earlier releases wrote it."""
+    storage = catalog.file_io
+    runs = files_below(storage, f"{catalog.warehouse}/.lakecore/runs")
+    [path] = [path for path in runs if path.endswith(f"{run}/run.json")]
+    storage.overwrite(path, json.dumps(json.loads(storage.read(path)) | {"parameters": {}}).encode())
+
+
+def _rolled_back(commits: int, snapshot: int) -> tuple[Any, Any, Any]:
+    """A table with so many commits that was rolled back to an earlier one, and the run."""
+    catalog = memory_catalog()
+    table = append_table(catalog, ("v INT",))
+    put(table, *([{"v": number}] for number in range(1, commits + 1)))
+    job = rollback.RollbackTo(table=table.name, snapshot=snapshot, safety=OWNER)
+    report = rollback.run(job, catalog, clock=catalog.clock)
+    return catalog, table, Undo(run_id=report.run or "", safety=OWNER)
+
+
+def test_an_undo_does_not_hide_a_commit_since() -> None:
+    """Snapshot 2 had expired: the commit after the rollback has its number, and nothing is in the way."""
+    catalog = memory_catalog()
+    clock, table = catalog.clock, append_table(catalog, ("v INT",))
+    put(table, [{"v": 1}])
+    tags.run(tags.CreateTag(table=table.name, tag="first"), catalog, clock=clock)
+    put(table, [{"v": 2}], [{"v": 3}], [{"v": 4}])
+    expire_snapshots.run(
+        expire_snapshots.Job(table=table.name, retain_max=2, retain_min=1, safety=OWNER), catalog, clock=clock
+    )
+    job = rollback.RollbackTo(table=table.name, tag="first", safety=OWNER)
+    undo = Undo(run_id=rollback.run(job, catalog, clock=clock).run or "", safety=OWNER)
+    put(table, [{"v": 9}])
+    with pytest.raises(AlreadyExistsError, match="snapshot 2 of branch main was committed after the run"):
+        quarantine.run(undo, catalog, clock=clock)
+    assert rows_of(table) == [(1,), (9,)]
+    back = rollback.RollbackTo(table=table.name, snapshot=1, safety=OWNER)
+    rollback.run(back, catalog, clock=clock)
+    quarantine.run(undo, catalog, clock=clock)
+    assert rows_of(table) == [(1,), (2,), (3,), (4,)]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_an_undo_of_an_earlier_rollback_knows_the_snapshot_that_it_left(recorded: bool) -> None:
+    """Back to 3, back to 2, and one commit: snapshot 3 is another one. Earlier ledgers have times only."""
+    catalog, table, undo = _rolled_back(6, 3)
+    back = rollback.RollbackTo(table=table.name, snapshot=2, safety=OWNER)
+    rollback.run(back, catalog, clock=catalog.clock)
+    catalog.clock.sleep(1)
+    put(table, [{"v": 9}])
+    if not recorded:
+        _without_parameters(catalog, undo.run_id)
+    with pytest.raises(AlreadyExistsError, match="snapshot 3 of branch main was committed after the run"):
+        quarantine.run(undo, catalog, clock=catalog.clock)
+    assert rows_of(table) == [(1,), (2,), (9,)]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_an_undo_restores_what_a_rollback_removed(recorded: bool) -> None:
+    catalog, table, undo = _rolled_back(5, 2)
+    if not recorded:
+        _without_parameters(catalog, undo.run_id)
+    quarantine.run(undo, catalog, clock=catalog.clock)
+    assert rows_of(table) == [(1,), (2,), (3,), (4,), (5,)]
+
+
+def test_an_undo_that_was_interrupted_is_completed() -> None:
+    """It restores the oldest snapshot first, which is the latest then."""
+    catalog, table, undo = _rolled_back(5, 2)
+    storage, paths = catalog.file_io, table._stores.paths
+    [place] = [
+        path for path in files_below(storage, f"{catalog.warehouse}/.lakecore/runs") if "snapshot-3" in path
+    ]
+    storage.move(place, paths.snapshot(3))
+    quarantine.run(undo, catalog, clock=catalog.clock)
+    assert rows_of(table) == [(1,), (2,), (3,), (4,), (5,)]

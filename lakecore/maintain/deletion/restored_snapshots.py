@@ -1,0 +1,65 @@
+"""This module decides whether snapshots that a run removed may become the latest of their branch again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from lakecore.errors import AlreadyExistsError
+from lakecore.maintain.deletion.runs import RunRecord
+from lakecore.maintain.target import Target
+from lakecore.metadata.json_record import whole_number
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.paths import MAIN_BRANCH, TablePaths
+
+__all__ = ["check_latest_is_known", "latest_after"]
+
+_AFTER = "latest_after"
+
+
+def latest_after(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the entry of the ledger's parameters that says which snapshot a run leaves as the latest."""
+    return {_AFTER: _identity(snapshot)}
+
+
+def check_latest_is_known(
+    target: Target, record: RunRecord, absent: Collection[str], restored: Collection[str]
+) -> None:
+    """Raise AlreadyExistsError if a snapshot of the run would become the latest of its branch in place of one
+    that was committed after the run: its rows would be lost without a word.
+
+    `absent` are the paths of the run's roots that are in the quarantine, `restored` those of its other roots:
+    an undo that was interrupted has restored some.
+    """
+    for branch in (MAIN_BRANCH, *target.branches.list()):
+        own = target.at_branch(branch)
+        latest = own.snapshots.latest()
+        if latest is None:
+            continue
+        above = [path for path in absent if (_number(own.paths, path) or 0) > latest.id]
+        if not above or own.paths.snapshot(latest.id) in restored:
+            continue
+        if not _is_as_left(latest, record):
+            raise AlreadyExistsError(
+                f"{own.name}: snapshot {latest.id} of branch {branch} was committed after the run "
+                f"{record.id}. With {above[0].rpartition('/')[2]} as the latest again its rows would be lost. "
+                "To keep them, create a tag, and a branch from it; then roll back to the snapshot that the "
+                "run had left as the latest, and undo again"
+            )
+
+
+def _number(paths: TablePaths, path: str) -> int | None:
+    directory, _, name = path.rpartition("/")
+    return whole_number(name.removeprefix("snapshot-")) if directory == paths.snapshot_dir else None
+
+
+def _is_as_left(latest: Snapshot, record: RunRecord) -> bool:
+    """Records of earlier releases do not have the snapshot; there its time must do."""
+    left = record.parameters.get(_AFTER)
+    if left is None:
+        return latest.time_millis <= record.started_ms
+    return bool(left == _identity(latest))
+
+
+def _identity(snapshot: Snapshot) -> list[Any]:
+    return [snapshot.id, snapshot.base_manifest_list, snapshot.delta_manifest_list]
