@@ -106,6 +106,13 @@ class Snapshot:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
             raise CorruptDataError(path, f"is not a snapshot: {reason(err)}") from err
 
+    @property
+    def state(self) -> tuple[str, str]:
+        """Return what says which files are live: equal for two files of one snapshot. Other fields may
+        differ, because a tag by an earlier release lacks those that the release does not know.
+        """
+        return self.base_manifest_list, self.delta_manifest_list
+
     def __repr__(self) -> str:
         """Return the commit and its counts on one line; `to_json` has everything."""
         return one_line("Snapshot", self.id, self._facts())

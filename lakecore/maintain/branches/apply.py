@@ -343,12 +343,13 @@ class FastForward:
         """Write a file to main. Different files of that name were removed from main, so one that is there is
         a commit made since then.
 
-        The same snapshot may be written with other spaces.
+        The same snapshot may be written with other spaces, or lack fields that an earlier release of Java did
+        not know when it made the tag of the branch.
         """
         storage = self._target.file_io
         if publish_resolved(storage, place, data, self._target.clock):
             return
-        if Snapshot.from_json(storage.read(place), place) != Snapshot.from_json(data, place):
+        if Snapshot.from_json(storage.read(place), place).state != Snapshot.from_json(data, place).state:
             raise CommitConflictError(
                 f"{self._target.name}: a writer committed {place.rpartition('/')[2]} to main "
                 f"while main was fast-forwarded to branch {self._branch.branch}; stop the writers "

@@ -42,7 +42,7 @@ def check_latest_is_known(
         if not _is_as_left(latest, record):
             raise AlreadyExistsError(
                 f"{own.name}: snapshot {latest.id} of branch {branch} was committed after the run "
-                f"{record.id}. With {above[0].rpartition('/')[2]} as the latest again its rows would be lost. "
+                f"{record.id}. With {above[0].rpartition('/')[2]} as the latest, its rows would be lost. "
                 "To keep them, create a tag, and a branch from it; then roll back to the snapshot that the "
                 "run had left as the latest, and undo again"
             )
@@ -62,4 +62,4 @@ def _is_as_left(latest: Snapshot, record: RunRecord) -> bool:
 
 
 def _identity(snapshot: Snapshot) -> list[Any]:
-    return [snapshot.id, snapshot.base_manifest_list, snapshot.delta_manifest_list]
+    return [snapshot.id, *snapshot.state]

@@ -51,7 +51,7 @@ class Root:
     @property
     def identity(self) -> tuple[str, str, str]:
         """Return what two roots that reach the same files have in common: a replaced tag is another root."""
-        return self.path, self.snapshot.base_manifest_list, self.snapshot.delta_manifest_list
+        return self.path, *self.snapshot.state
 
     def __str__(self) -> str:
         text = f"{self.kind.value} {self.name}"

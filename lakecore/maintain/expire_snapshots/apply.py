@@ -141,7 +141,7 @@ def _replace_changelog(target: Target, root: Root, data: bytes) -> None:
     killed left the same changelog in other bytes.
     """
     present = Snapshot.from_json(target.file_io.read(root.path), root.path)
-    if _lists(present) == _lists(root.snapshot):
+    if _changes(present) == _changes(root.snapshot):
         return
     if present.time_millis >= root.snapshot.time_millis:
         raise CorruptDataError(root.path, f"exists, but does not match snapshot {root.snapshot.id}")
@@ -149,8 +149,8 @@ def _replace_changelog(target: Target, root: Root, data: bytes) -> None:
     target.file_io.overwrite(root.path, data)
 
 
-def _lists(snapshot: Snapshot) -> tuple[str | None, ...]:
-    return snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list
+def _changes(snapshot: Snapshot) -> tuple[str | None, ...]:
+    return *snapshot.state, snapshot.changelog_manifest_list
 
 
 def settle(target: Target) -> None:

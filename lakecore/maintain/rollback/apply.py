@@ -102,17 +102,15 @@ def _check_in_history(target: Target, tag: Root, snapshots: Sequence[Root]) -> N
     if not snapshots or number < snapshots[0].snapshot.id:
         return
     same = [root for root in snapshots if root.snapshot.id == number]
-    if number <= snapshots[-1].snapshot.id and all(_lists(root) == _lists(tag) for root in same):
+    if number <= snapshots[-1].snapshot.id and all(
+        root.snapshot.state == tag.snapshot.state for root in same
+    ):
         return
     raise InvalidInputError(
         f"{target.name}: the tag {tag.name!r} is of a snapshot {number} that a rollback removed; the history "
         f"of the table now has snapshots {snapshots[0].name}-{snapshots[-1].name}, to which it does not "
         f"belong. Commit its rows as a new snapshot instead: rollback-to-as-latest --tag {tag.name}"
     )
-
-
-def _lists(root: Root) -> tuple[str, str]:
-    return root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
 
 
 def apply_rollback(

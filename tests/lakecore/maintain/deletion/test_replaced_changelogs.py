@@ -11,7 +11,7 @@ from lakecore.jobs import expire_snapshots, quarantine
 from lakecore.jobs.definitions.repair import Undo
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches
-from tests.support.lake import put
+from tests.support.lake import put, rows_of
 from tests.support.maintained import History, history
 
 OWNER = Safety(owner="test")
@@ -101,3 +101,18 @@ def test_an_expiry_leaves_one_that_is_not_older() -> None:
         expire(made, 2)
     assert storage.read(paths.changelog(2)) == newer
     assert made.table._stores.snapshots.exists(2)
+
+
+def test_a_fast_forward_takes_a_tag_that_lacks_a_field_for_the_same_snapshot() -> None:
+    """Java 1.4 tags a snapshot of Java 2.0 without its `uuid`; the branch has it from the tag."""
+    made = history("uuid")
+    storage, paths = made.catalog.file_io, made.table._stores.paths
+    own = json.loads(storage.read(paths.snapshot(6)))
+    storage.overwrite(paths.snapshot(6), json.dumps(own | {"uuid": "4748555b-2a96-4780"}).encode())
+    storage.write_new(paths.tag("c"), json.dumps(own).encode())
+    clock = made.catalog.clock
+    branches.run(branches.CreateBranch(table="d.k", branch="y", tag="c"), made.catalog, clock=clock)
+    put(made.catalog.load_table("d.k$branch_y"), [{"k": 8, "v": "of the branch"}])
+    branches.run(branches.FastForward(table="d.k", branch="y", safety=OWNER), made.catalog, clock=clock)
+    assert made.table._stores.snapshots.list_ids() == (1, 2, 3, 4, 5, 6, 7)
+    assert (8, "of the branch") in rows_of(made.table)
