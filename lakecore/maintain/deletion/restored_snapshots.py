@@ -55,10 +55,10 @@ def _number(paths: TablePaths, path: str) -> int | None:
 
 def _is_as_left(latest: Snapshot, record: RunRecord) -> bool:
     """Records of earlier releases do not have the snapshot; there its time must do."""
-    left = record.parameters.get(_AFTER)
-    if left is None:
+    recorded = record.parameters.get(_AFTER)
+    if recorded is None:
         return latest.time_millis <= record.started_ms
-    return bool(left == _identity(latest))
+    return bool(recorded == _identity(latest))
 
 
 def _identity(snapshot: Snapshot) -> list[Any]:
