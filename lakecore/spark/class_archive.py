@@ -25,7 +25,7 @@ from lakecore.spark.java import find_java, java_version
 
 __all__ = ["archive_file", "make_archive", "share_options"]
 
-_SECONDS = 180
+_SECONDS = 600
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")  # a JVM reports about archives on standard output
 
 
