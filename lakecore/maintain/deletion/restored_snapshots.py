@@ -1,18 +1,18 @@
-"""This module decides whether snapshots that a run removed may become the latest of their branch again."""
+"""This module decides whether the roots that a run removed may be restored, after what came since."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from lakecore.errors import AlreadyExistsError
+from lakecore.errors import AlreadyExistsError, NotFoundError
 from lakecore.maintain.deletion.runs import RunRecord
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import whole_number
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.paths import MAIN_BRANCH, TablePaths
 
-__all__ = ["check_latest_is_known", "latest_after"]
+__all__ = ["check_branches_exist", "check_latest_is_known", "latest_after"]
 
 _AFTER = "latest_after"
 
@@ -20,6 +20,22 @@ _AFTER = "latest_after"
 def latest_after(snapshot: Snapshot) -> dict[str, Any]:
     """Return the entry of the ledger's parameters that says which snapshot a run leaves as the latest."""
     return {_AFTER: _identity(snapshot)}
+
+
+def check_branches_exist(target: Target, record: RunRecord, absent: Collection[str]) -> None:
+    """Raise NotFoundError if a root is of a branch that was deleted since: without a schema the branch could
+    not be read, and it would not be known which files it needs. The deletion of a branch has its schemas.
+    """
+    folder = f"{target.paths.branches_dir}/branch-"
+    names = {path.removeprefix(folder).partition("/")[0] for path in absent if path.startswith(folder)}
+    for name in sorted(names):
+        own = target.at_branch(name)
+        if own.schemas.list_ids() or any(path.startswith(f"{own.paths.schema_dir}/") for path in absent):
+            continue
+        raise NotFoundError(
+            f"{target.name}: run {record.id} removed files of branch {name}, which was deleted or renamed "
+            "since; undo that first (`lakecore runs` lists it), and then this run"
+        )
 
 
 def check_latest_is_known(

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lakecore.errors import AlreadyExistsError, InvalidInputError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakecore.fs.walk import files_below
 from lakecore.jobs import expire_snapshots, quarantine
 from lakecore.jobs.definitions.repair import Undo
 from lakecore.jobs.runner.chore import Safety
-from lakecore.jobs.versions import rollback, tags
+from lakecore.jobs.versions import branches, rollback, tags
 from tests.support.lake import append_table, memory_catalog, put, rows_of
 
 OWNER = Safety(owner="test")
@@ -126,3 +126,26 @@ def test_an_undo_that_was_interrupted_is_completed() -> None:
     storage.move(place, paths.snapshot(3))
     quarantine.run(undo, catalog, clock=catalog.clock)
     assert rows_of(table) == [(1,), (2,), (3,), (4,), (5,)]
+
+
+def test_an_undo_makes_no_branch_without_a_schema() -> None:
+    catalog = memory_catalog()
+    clock, table = catalog.clock, append_table(catalog, ("v INT",))
+    put(table, [{"v": 1}])
+    branches.run(branches.CreateBranch(table=table.name, branch="x"), catalog, clock=clock)
+    name = f"{table.name}$branch_x"
+    put(catalog.load_table(name), [{"v": 2}], [{"v": 3}])
+    safety = Safety(owner="test", quarantine=True)
+    expire = expire_snapshots.Job(table=name, retain_max=1, retain_min=1, safety=safety)
+    expired = expire_snapshots.run(expire, catalog, clock=clock)
+    delete = branches.DeleteBranch(table=table.name, branch="x", safety=OWNER)
+    deleted = branches.run(delete, catalog, clock=clock)
+    undo = Undo(run_id=expired.run or "", safety=OWNER)
+    with pytest.raises(NotFoundError, match="files of branch x, which was deleted or renamed since"):
+        quarantine.run(undo, catalog, clock=clock)
+    assert table._stores.branches.list() == ()
+    quarantine.run(Undo(run_id=deleted.run or "", safety=OWNER), catalog, clock=clock)
+    quarantine.run(undo, catalog, clock=clock)
+    branch = catalog.load_table(name)
+    assert branch._stores.snapshots.list_ids() == (1, 2)
+    assert rows_of(branch) == [(2,), (3,)]
