@@ -17,7 +17,7 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.maintain.deletion.places import check_removable
-from lakecore.maintain.deletion.restored_snapshots import check_branches_exist, check_latest_is_known
+from lakecore.maintain.deletion.restored_snapshots import check_branches, check_latest_is_known
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.holds.store import HoldStore
@@ -66,7 +66,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
             target, runs.quarantine_path(record, number, deletion.path), deletion.path, in_quarantine
         )
     absent = {one.path for n, one in roots if runs.quarantine_path(record, n, one.path) in in_quarantine}
-    check_branches_exist(target, record, absent)
+    check_branches(target, record, absent)
     check_latest_is_known(target, record, absent, {one.path for _, one in roots} - absent)
     moves = [
         (runs.quarantine_path(record, number, deletion.path), deletion.path) for number, deletion in files

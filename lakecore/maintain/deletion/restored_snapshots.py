@@ -12,7 +12,7 @@ from lakecore.metadata.json_record import whole_number
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.paths import MAIN_BRANCH, TablePaths
 
-__all__ = ["check_branches_exist", "check_latest_is_known", "latest_after"]
+__all__ = ["check_branches", "check_latest_is_known", "latest_after"]
 
 _AFTER = "latest_after"
 
@@ -22,7 +22,7 @@ def latest_after(snapshot: Snapshot) -> dict[str, Any]:
     return {_AFTER: _identity(snapshot)}
 
 
-def check_branches_exist(target: Target, record: RunRecord, absent: Collection[str]) -> None:
+def check_branches(target: Target, record: RunRecord, absent: Collection[str]) -> None:
     """Raise NotFoundError if a root is of a branch that was deleted since: without a schema the branch could
     not be read, and it would not be known which files it needs. The deletion of a branch has its schemas.
     """
