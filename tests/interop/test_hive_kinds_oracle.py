@@ -1,6 +1,6 @@
 """Java and lakecore create, rename, drop, restore, alter and fill Paimon tables, format tables, object tables (Java 2.0) and
-external ones of one Hive database in turns, and drop the database: after each step both list the same tables, and read
-the rows that were written.
+external ones of one Hive database in turns, create, rename, drop and (lakecore alone) alter its views, and drop the database:
+after each step both list the same tables and views, and read the rows that were written.
 
 LAKECORE_HIVE_SEQUENCES: how many random sequences, from the number LAKECORE_HIVE_FIRST on. LAKECORE_HIVE_VERSION: the version of Java.
 """
@@ -14,13 +14,14 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakecore.catalog.hive.hive_catalog import HiveCatalog
+from lakecore.catalog.objects.view import View
 from lakecore.errors import LakeError
 from tests.support.hive_metastore import HiveServer, emptied, opened
 from tests.support.oracle import OracleError
@@ -43,12 +44,17 @@ OPTIONS: dict[str, dict[str, str]] = {
     "object": {"type": "object-table"},
     "paimon": {},
 }
+VIEW = View.from_json(
+    {"columns": ["k INT", "v STRING"], "query": "select k, v from r.t", "options": {"a": "b"}}
+)
 OPTION = [{"op": "set", "key": "snapshot.time-retained", "value": "5 h"}]
 
 
 @dataclass
 class Expected:
-    """A table as both show it. `kind` is `format`, `object` or `paimon`; `rows` are files of an object table."""
+    """A table or a view as both show it. `kind` is `format`, `object`, `paimon` or `view`; `rows` are files of an object
+    table, and changes of a view.
+    """
 
     kind: str
     external: bool
@@ -81,7 +87,7 @@ class Turns:
     @property
     def kinds(self) -> tuple[str, ...]:
         """Java 1.4 lists no files of object tables of a Hive catalog."""
-        return ("format", "paimon") if self.hive.oracle.version == "1.4.2" else tuple(OPTIONS)
+        return ("format", "paimon", "view") if self.hive.oracle.version == "1.4.2" else (*OPTIONS, "view")
 
     def step(self, chance: random.Random) -> str:
         """Do one random operation with one of the two, and see that it succeeds when it should."""
@@ -94,29 +100,38 @@ class Turns:
             name = chance.choice(sorted(candidates))
         old = self.tables.get(name)
         call: Callable[[], object]
+        made_kind = ""
         match operation:
             case "create":
-                kind, external = chance.choice(self.kinds), chance.random() < 0.4
-                made, may = self.definition(kind, external=external), old is None
-                call = self.java("create", f"r.{name}", json.dumps(made))
-                if ours:
-                    call = lambda: self.catalog.create_table(f"r.{name}", made)  # noqa: E731
+                kind, external, may = chance.choice(self.kinds), chance.random() < 0.4, old is None
+                made_kind = kind
+                if kind == "view":
+                    external, call = False, self.create_view(name, ours=ours)
+                else:
+                    made = self.definition(kind, external=external)
+                    call = self.java("create", f"r.{name}", json.dumps(made))
+                    if ours:
+                        call = lambda: self.catalog.create_table(f"r.{name}", made)  # noqa: E731
                 if may:
                     self.tables[name] = Expected(
                         kind, external, int(kind == "object")
                     )  # the file of its schema
             case "fill":
-                may, ours = old is not None, False
+                may, ours = old is not None and old.kind != "view", False
                 call = lambda: self.append(f"r.{name}", chance)  # noqa: E731
                 if old is not None and old.kind == "object":
                     call = lambda: self.add_file(f"r.{name}")  # noqa: E731
-                if old is not None:
+                if old is not None and may:
                     old.rows += 1
             case "rename":
                 may = old is not None and new not in self.tables
                 call = self.java("rename", f"r.{name}", f"r.{new}")
                 if ours:
                     call = lambda: self.catalog.rename_table(f"r.{name}", f"r.{new}")  # noqa: E731
+                if old is not None and old.kind == "view":
+                    call = self.java("rename-view", f"r.{name}", f"r.{new}")
+                    if ours:
+                        call = lambda: self.catalog.views.rename(f"r.{name}", f"r.{new}")  # noqa: E731
                 if may:
                     self.tables[new] = self.tables.pop(name)
             case "drop":
@@ -124,9 +139,13 @@ class Turns:
                 call = (
                     (lambda: self.catalog.drop_table(f"r.{name}")) if ours else self.java("drop", f"r.{name}")
                 )
+                if old is not None and old.kind == "view":
+                    call = self.java("drop-view", f"r.{name}")
+                    if ours:
+                        call = lambda: self.catalog.views.drop(f"r.{name}")  # noqa: E731
                 if old is not None:
                     del self.tables[name]
-                    if ours and not old.external:
+                    if ours and not old.external and old.kind != "view":
                         self.kept.setdefault(name, []).append(old)
             case "restore":
                 may, ours = old is None and bool(self.kept.get(name)), True
@@ -135,7 +154,10 @@ class Turns:
                     self.tables[name] = self.kept[name].pop()
             case "drop-database":
                 cascade = chance.random() < 0.7
-                may = cascade or not self.tables
+                views_only = all(one.kind == "view" for one in self.tables.values())
+                may = (
+                    cascade or not self.tables or (views_only and not ours)
+                )  # Java drops views with their database
                 again_ours = chance.random() < 0.5
                 call = lambda: self.drop_database(cascade, ours, again_ours)  # noqa: E731
                 if may:
@@ -143,11 +165,17 @@ class Turns:
             case _:
                 if old is not None and old.kind == "object":
                     return "nothing"  # lakecore does not alter them
+                if old is not None and old.kind == "view":
+                    old.rows += 1
+                    change = {"action": "updateComment", "comment": str(old.rows)}
+                    self.catalog.views.alter(f"r.{name}", [change])
+                    self.done["alter of a view by lakecore"] += 1
+                    return f"alter of the view {name} by lakecore"
                 may = old is not None and old.kind == "paimon"
                 call = self.java("alter", f"r.{name}", json.dumps(OPTION))
                 if ours:
                     call = lambda: self.catalog.alter_table(f"r.{name}", OPTION)  # noqa: E731
-        what = f"{operation} of {name} ({new}) by {'lakecore' if ours else 'Java'}"
+        what = f"{operation} of {old.kind if old is not None else 'none'} {name} ({new}) by {'lakecore' if ours else 'Java'}"
         problem = None
         try:
             call()
@@ -155,8 +183,16 @@ class Turns:
             problem = err
         assert may is (problem is None), f"{what}: {problem}"
         if may:
-            self.done[f"{operation} by {'lakecore' if ours else 'Java'}"] += 1
+            kinds = (made_kind, old.kind if old is not None and operation != "drop-database" else "")
+            of_view = " of a view" if "view" in kinds else ""
+            self.done[f"{operation}{of_view} by {'lakecore' if ours else 'Java'}"] += 1
         return what
+
+    def create_view(self, name: str, *, ours: bool) -> Callable[[], object]:
+        if ours:
+            return lambda: self.catalog.views.create(f"r.{name}", VIEW)
+        raw = {key: value for key, value in VIEW.to_json().items() if value is not None}
+        return self.java("create-view", f"r.{name}", json.dumps(raw))
 
     def append(self, name: str, chance: random.Random) -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
@@ -184,25 +220,40 @@ class Turns:
     def forget(self, *, ours: bool) -> None:
         """No table is left; those that lakecore dropped can be restored."""
         for name, one in self.tables.items():
-            if ours and not one.external:
+            if ours and not one.external and one.kind != "view":
                 self.kept.setdefault(name, []).append(one)
         self.tables.clear()
 
     def check(self, chance: random.Random) -> None:
-        assert self.java("list", "r", "", "")() == sorted(self.tables)
         of_kind = {
-            kind: sorted(name for name, one in self.tables.items() if one.kind == kind) for kind in OPTIONS
+            kind: sorted(name for name, one in self.tables.items() if one.kind == kind)
+            for kind in (*OPTIONS, "view")
         }
+        tables = {name: one for name, one in self.tables.items() if one.kind != "view"}
+        assert self.java("list", "r", "", "")() == sorted(tables)
+        assert self.catalog.views.list("r") == of_kind["view"]
+        self.check_views(self.java("show-objects")())
         assert self.catalog.list_tables("r", table_type="object-table") == of_kind["object"]
         assert self.catalog.list_tables("r", table_type="table") == of_kind["paimon"]
         assert self.catalog.list_tables("r", table_type="format-table") == of_kind["format"]
         like = [name for name in of_kind["format"] if name.startswith("t")]
         assert list(self.pages(pattern="t%", table_type="format-table")) == like
-        for name, one in self.tables.items():
+        for name, one in tables.items():
             assert self.catalog.load_table(f"r.{name}").scan().to_arrow().num_rows == one.rows, name
-        if self.tables:
-            name = chance.choice(sorted(self.tables))
+        if tables:
+            name = chance.choice(sorted(tables))
             assert len(self.hive.oracle.read(self.hive.java(), f"r.{name}")) == self.tables[name].rows, name
+
+    def check_views(self, java: Any) -> None:
+        """Both show each view with its columns, its query, its options and its newest comment."""
+        ours = {name: self.catalog.views.get(name.removeprefix("view ")) for name in java}
+        assert {name: View.from_schema(one) for name, one in java.items()} == ours
+        for name, view in ours.items():
+            options = {key: value for key, value in view.options.items() if key != "transient_lastDdlTime"}
+            changes = self.tables[name.removeprefix("view r.")].rows
+            plain = replace(view, comment=None, options=options)
+            assert (plain, view.comment) == (VIEW, str(changes) if changes else None)
+        assert len(ours) == sum(one.kind == "view" for one in self.tables.values())
 
     def pages(self, **filters: str) -> Iterator[str]:
         page = self.catalog.list_tables_page("r", limit=1, **filters)
@@ -228,7 +279,8 @@ def test_both_see_the_same_kinds_after_each_step(hive: HiveServer, tmp_path: Pat
                 raise AssertionError(f"sequence {number} after {done}: {err}") from err
         total += turns.done
         for name, one in turns.tables.items():
-            catalog.drop_table(f"r.{name}", purge=not one.external)
+            if one.kind != "view":
+                catalog.drop_table(f"r.{name}", purge=not one.external)
         emptied(catalog)
         catalog.close()
         for left in (places, hive.warehouse / "r.db", hive.warehouse / ".lakecore"):

@@ -12,6 +12,7 @@ from lakecore.catalog.hive.locations import database_location, set_database_loca
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
 from lakecore.catalog.hive.places import checked_place
+from lakecore.catalog.hive.views.view_entries import is_view
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError
 from lakecore.fs.allowed_paths import AllowedPaths
@@ -115,15 +116,22 @@ class DatabaseRecords:
         """Set and remove properties of a database, whose record is `old`."""
         self.metastore.alter_database(name, changed_database(old, changed, removed))
 
-    def check_drop(self, name: str, may_drop: Callable[[Any], bool]) -> None:
-        """Raise InvalidInputError for the database that each metastore has, and for one that has views, or
-        tables that lakecore does not drop.
+    def check_drop(self, name: str, may_drop: Callable[[Any], bool], *, cascade: bool) -> None:
+        """Raise InvalidInputError for the database that each metastore has, for one that has tables that
+        lakecore does not drop, and unless `cascade` for one that has views.
         """
         if name == _DEFAULT_DATABASE:
             raise InvalidInputError(f"database {name!r} cannot be dropped: each Hive metastore has it")
-        others = [one.tableName for one in self.metastore.tables(name) if not may_drop(one)]
+        entries = [one for one in self.metastore.tables(name) if not may_drop(one)]
+        views = [one.tableName for one in entries if is_view(one)]
+        others = [one.tableName for one in entries if not is_view(one)]
         if others:
             raise InvalidInputError(
-                f"database {name!r} holds {len(others)} views and tables that are not Paimon's, such as "
-                f"{others[0]!r}, which lakecore does not drop; drop them with Hive"
+                f"database {name!r} holds {len(others)} materialized views and tables that are not Paimon's, "
+                f"such as {others[0]!r}, which lakecore does not drop; drop them with Hive"
+            )
+        if views and not cascade:
+            raise InvalidInputError(
+                f"database {name!r} holds {len(views)} views, such as {views[0]!r}; drop them first, or "
+                "drop it with cascade, after which views cannot be restored"
             )

@@ -68,6 +68,11 @@ class HiveMetastore:
         what = f"list the tables of {database}"
         return list(self.connection.read(what, "get_all_tables", database))
 
+    def names_of_type(self, database: str, table_type: str) -> list[str]:
+        """Return the names of the entries of one type, such as `VIRTUAL_VIEW`."""
+        what = f"list the entries of type {table_type} of {database}"
+        return list(self.connection.read(what, "get_tables_by_type", database, "*", table_type))
+
     def tables(self, database: str) -> Iterator[Any]:
         """Yield the tables and views of a database, 300 a call."""
         yield from self.records(database, self.table_names(database))

@@ -21,6 +21,8 @@ from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.options import HiveOptions
 from lakecore.catalog.hive.partition_list import PartitionLists
 from lakecore.catalog.hive.places import checked_place
+from lakecore.catalog.hive.views.hive_views import HiveViews
+from lakecore.catalog.hive.views.view_entries import VIEW
 from lakecore.catalog.names import SYSTEM_DATABASE, TableName, check_name
 from lakecore.catalog.objects.file_tables import file_table_of, new_file_table
 from lakecore.catalog.objects.table_filter import TableFilter
@@ -78,8 +80,23 @@ class MetastoreTables(WarehouseCatalog):
     def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
         self._databases.change(name, self._database(name), changed, removed)
 
+    @property
+    def views(self) -> HiveViews:
+        """Return the views of the metastore, whoever made them."""
+        return HiveViews(
+            metastore=self._metastore,
+            lock_of=self._lock_of,
+            locks_of=super()._renaming,
+            check_database=self._check_database,
+            check_privilege=self._check,
+        )
+
     def _check_droppable(self, name: str, *, cascade: bool) -> None:
-        self._databases.check_drop(name, self._is_ours)
+        self._databases.check_drop(name, self._is_ours, cascade=cascade)
+
+    def _drop_views(self, database: str) -> None:
+        for view in self._metastore.names_of_type(database, VIEW):
+            self._metastore.drop_table(TableName(database, view))
 
     def _names_to_drop(self, database: str) -> list[str]:
         return [one.tableName for one in self._metastore.tables(database) if self._is_ours(one)]

@@ -97,8 +97,8 @@ class DatabaseCatalog(ABC):
 
     @property
     def views(self) -> Views:
-        """Raise UnsupportedError: only REST and JDBC catalogs have views."""
-        raise _no_objects("views", "rest or jdbc")
+        """Raise UnsupportedError: only REST, JDBC and Hive catalogs have views."""
+        raise _no_objects("views", "rest, jdbc or hive")
 
     @property
     def functions(self) -> NoReturn:
@@ -134,6 +134,9 @@ class DatabaseCatalog(ABC):
 
     def _check_droppable(self, name: str, *, cascade: bool) -> None:  # noqa: B027 - most kinds have tables only
         """Raise InvalidInputError for what a database holds beside tables."""
+
+    def _drop_views(self, database: str) -> None:  # noqa: B027 - most kinds have none, or remove them with the database
+        """Drop the views of a database that is dropped with cascade, after its tables."""
 
     @abstractmethod
     def _remove_database(self, name: str) -> None:
@@ -236,6 +239,8 @@ class DatabaseCatalog(ABC):
             self._removal.check_no_hold(f"{name}.{table}", "drop-table")
         for table in (*half_dropped, *tables):
             self._drop_table(f"{name}.{table}", if_exists=True, purge=purge)
+        if cascade:
+            self._drop_views(name)
         self._remove_database(name)
         if self.privileges is not None:
             self.privileges.object_dropped(name)

@@ -79,7 +79,7 @@ def test_what_is_no_view_and_no_function_is_refused() -> None:
 
 def test_a_directory_has_neither_views_nor_functions() -> None:
     catalog = memory_catalog("objects")
-    with pytest.raises(UnsupportedError, match="metastore=rest or jdbc"):
+    with pytest.raises(UnsupportedError, match="metastore=rest, jdbc or hive"):
         _ = catalog.views
     with pytest.raises(UnsupportedError, match="metastore=rest"):
         _ = catalog.functions

@@ -27,7 +27,14 @@ from lakecore.read.directory.rules import CSV_FIELDS, FORMAT, FileKind
 from lakecore.types.datatypes import DataField
 from lakecore.types.sql import type_text
 
-__all__ = ["check_format_columns", "format_schema", "is_format_table", "kind_of_entry", "new_format_entry"]
+__all__ = [
+    "check_format_columns",
+    "check_stored_type",
+    "format_schema",
+    "is_format_table",
+    "kind_of_entry",
+    "new_format_entry",
+]
 
 _FORMAT_KIND = "format table"
 
@@ -187,14 +194,15 @@ def check_format_columns(name: TableName, schema: TableSchema) -> None:
                 f"table {str(name)!r}: column {column.name!r}: a Hive metastore stores names of columns in "
                 "lower case, so that the column would not be that of the files; write it in lower case"
             )
-        _check_type(name, column)
+        check_stored_type(f"table {str(name)!r}", column)
 
 
-def _check_type(name: TableName, column: DataField) -> None:
+def check_stored_type(what: str, column: DataField) -> None:
+    """Raise UnsupportedError for a column whose type the metastore stores as another one; `what` has it."""
     text = hive_column(column, None).type
     stored = type_text(paimon_type(text))
     if stored != type_text(column.type):
         raise UnsupportedError(
-            f"table {str(name)!r}: column {column.name} of type {column.type}: a Hive metastore stores it as "
-            f"{text}, and the table would be read with {stored}; write that type"
+            f"{what}: column {column.name} of type {column.type}: a Hive metastore stores it as {text}, and "
+            f"it would be read as {stored}; write that type"
         )
