@@ -53,9 +53,11 @@ class ConsumerStore:
             )
         return stored_consumer
 
-    def write(self, consumer_id: str, next_snapshot: int) -> None:
-        """Create the consumer, or move it, also backwards. Readers see the old or the new position."""
-        consumer = Consumer(id=consumer_id, next_snapshot=next_snapshot)
+    def write(self, consumer_id: str, next_snapshot: int, *, reads_state: bool = False) -> None:
+        """Create the consumer, or move it, also backwards. Readers see the old or the new position.
+        `reads_state`: the state of that snapshot is still to be read.
+        """
+        consumer = Consumer(id=consumer_id, next_snapshot=next_snapshot, reads_state=reads_state)
         self.file_io.overwrite(self.paths.consumer(consumer_id), consumer.to_json().encode())
 
     def delete(self, consumer_id: str) -> None:

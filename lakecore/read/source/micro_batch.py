@@ -134,9 +134,12 @@ class MicroBatches:
         return metrics if self._aligned is None else metrics | self._aligned.metrics()
 
     def acknowledge(self, end: StreamOffset) -> None:
-        """Store for the consumer of the stream that all before `end` is safe; nothing without one."""
+        """Store for the consumer of the stream that all before `end` is safe; nothing without one. While the
+        first state is not read to its end, a stream that begins at the consumer reads all of it.
+        """
         if self._first.consumer is not None:
-            self._first.acknowledge(end.needed)
+            reads_state = end.full is not None
+            self._table._stores.consumers.write(self._first.consumer, end.needed, reads_state=reads_state)
 
     def _begin(self) -> StreamOffset | None:
         if self._begun is None:

@@ -18,6 +18,7 @@ from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.confined import rights_of
+from lakecore.metadata.consumer import Consumer
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_bool, parse_enum
 from lakecore.read.source.batch import history_of
@@ -316,5 +317,15 @@ def open_stream(
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
     if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
         stored_consumer = table._stores.consumers.find(name)
-        next_snapshot = None if stored_consumer is None else stored_consumer.next_snapshot
+        next_snapshot = None if stored_consumer is None else _position_of(stored_consumer, table, startup)
     return Stream(table, startup, selection, consumer=name, position=next_snapshot)
+
+
+def _position_of(consumer: Consumer, table: Readable, startup: Startup) -> int | StreamStart:
+    """Return where a stream of the consumer begins: with a state that it has not read to its end, if there is
+    one. Raises NotFoundError if that has expired.
+    """
+    if not consumer.reads_state:
+        return consumer.next_snapshot
+    snapshot = table._stores.snapshots.load(consumer.next_snapshot)
+    return StreamStart(snapshot.id + 1, snapshot, startup.created_ms)

@@ -111,9 +111,17 @@ def test_consumers(storage: MemoryFileIO) -> None:
         store.load("c")
     with pytest.raises(InvalidInputError, match="consumer name"):
         store.write("../x", 1)
+    store.write("etl", 5, reads_state=True)
+    assert storage.read("/t/consumer/consumer-etl") == (
+        b'{\n  "nextSnapshot": 5,\n  "lakecore.reads-state": true\n}'
+    )
+    assert [consumer.reads_state for consumer in store.list()] == [False, True]
     store.delete("etl")
     store.delete("etl")
     assert store.find("etl") is None
+    storage.overwrite(PATHS.consumer("b"), b'{"nextSnapshot": 7, "lakecore.reads-state": 1}')
+    with pytest.raises(CorruptDataError, match=r"lakecore\.reads-state is neither true nor false"):
+        store.list()
     storage.overwrite(PATHS.consumer("b"), b'{"nextSnapshot"')
     with pytest.raises(CorruptDataError, match="consumer-b: is not a consumer"):
         store.list()

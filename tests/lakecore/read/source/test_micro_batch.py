@@ -18,7 +18,7 @@ from lakecore.read.source.stream_offset import StreamOffset
 from lakecore.read.source.stream_view import StreamSelection, TableRows
 from lakecore.scan.startup import Startup
 from lakecore.table import Table
-from tests.support.lake import append_table, key_table, memory_catalog, put
+from tests.support.lake import append_table, key_table, memory_catalog, put, rows_of
 
 ONE = BatchLimits(snapshots=1, splits=1)
 
@@ -165,6 +165,36 @@ def test_consumers_keep_what_is_needed() -> None:
     assert table._stores.consumers.load("job").next_snapshot == 3
     put(table, [{"k": 5, "v": "new"}])
     assert flat([rows_between(opened(table, consumer="job"), None, opened(table, consumer="job").latest(None, UNLIMITED))]) == [("+I", 5, "new")]  # type: ignore[arg-type]  # fmt: skip
+
+
+@pytest.mark.parametrize("acknowledged", [False, True], ids=["nothing", "one of two splits"])
+def test_a_consumer_whose_stream_was_lost_within_the_first_state_reads_all_of_it(acknowledged: bool) -> None:
+    """A process may die before its engine knows the end of the first micro-batch."""
+    table = keyed()
+    put(table, [{"k": 1, "v": "b"}])
+    batches = opened(table, consumer="job")
+    end = batches.latest(None, ONE)
+    assert end is not None
+    assert end.full == 2, "one split is left"
+    if acknowledged:
+        batches.acknowledge(end)
+    put(table, [{"k": 5, "v": "new"}])
+
+    again = opened(table, consumer="job")
+    state = again.latest(None, UNLIMITED)
+    last = again.latest(state, UNLIMITED)
+    assert state is not None
+    assert last is not None
+    found = [*flat([rows_between(again, None, state)]), *flat([rows_between(again, state, last)])]
+    assert {key: value for _, key, value in found} == dict(rows_of(table))
+    again.acknowledge(state)
+    later = opened(table, consumer="job")
+    end = later.latest(None, UNLIMITED)
+    assert end is not None
+    assert flat([rows_between(later, None, end)]) == [("+I", 5, "new")], "the state is not read again"
+    table._stores.consumers.write("job", 9, reads_state=True)
+    with pytest.raises(NotFoundError, match=r"snapshot 9 of .* does not exist"):
+        opened(table, consumer="job")
 
 
 def test_what_was_lost_is_an_error() -> None:
