@@ -370,6 +370,26 @@ def test_a_database_with_views_is_dropped_with_cascade_only(server: HiveServer) 
     catalog.close()
 
 
+def test_a_view_that_is_created_during_a_drop_without_cascade_stays(
+    hive: HiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = opened(hive)
+    catalog.create_database("vw")
+    check = HiveCatalog._check_droppable
+
+    def create_then(self: HiveCatalog, name: str, *, cascade: bool) -> None:
+        check(self, name, cascade=cascade)
+        opened(hive).views.create("vw.v", PLAIN)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HiveCatalog, "_check_droppable", create_then)
+        with pytest.raises(InvalidInputError, match="drop database vw: the metastore refused it"):
+            catalog.drop_database("vw")
+    assert catalog.views.get("vw.v").query == PLAIN.query
+    emptied(catalog)
+    catalog.close()
+
+
 def test_views_of_other_engines_are_those_that_java_shows(server: HiveServer) -> None:
     """An entry as Spark makes it, and one as Hive makes it, which has two texts."""
     catalog, types = opened(server), thrift_types()
