@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-check bench-small figures fuzz branch-walks fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-check bench-small figures fuzz branch-walks fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak epoch-kills kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -78,6 +78,10 @@ catalog-sequences: setup-tests ## all that JDBC and REST catalogs have, users an
 
 stream-soak: setup-tests ## streaming queries of Spark, whose drivers, workers and executors are killed: MINUTES=30 SEED=1
 	$(VENV) -m tests.fuzz.stream_soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
+
+epoch-kills: setup-tests ## kill a streaming query of Spark at each change that an epoch makes: STEP=1
+	$(VENV) -m pytest --every-kill -o timeout=7200 tests/faults/test_epoch_kill.py
+	$(VENV) -m tests.fuzz.epoch_kills --step $(or $(STEP),1)
 
 kills: setup-tests ## kill every chore after each change that it makes (a quarter of an hour or more)
 	$(VENV) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py

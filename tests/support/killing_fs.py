@@ -16,7 +16,7 @@ from typing import Any
 from lakecore.fs.local import LocalFileIO
 from tests.support.fault_fs import FaultyFileIO
 
-__all__ = ["CHANGES", "ChangingFileIO", "KillPoint", "KillingFileIO", "run_and_die"]
+__all__ = ["CHANGES", "ChangingFileIO", "KillPoint", "KillingFileIO", "exit_code", "run_and_die"]
 
 
 CHANGES = (
@@ -153,6 +153,14 @@ def run_and_die(point: KillPoint | int | None, function: Callable[..., object], 
     `point` None: in the middle of the atomic creation of a file; a number: see `ChangingFileIO`. The process is forked from a server that
     has the imports done, and no threads.
     """
+    code = exit_code(point, function, *arguments)
+    assert code == -signal.SIGKILL, f"not killed: exit code {code}"
+
+
+def exit_code(
+    point: KillPoint | int | None, function: Callable[..., object], *arguments: object
+) -> int | None:
+    """As `run_and_die`, but the process may end; its exit code."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["lakecore.jobs.compact", "lakecore.cli.main", "tests.support.chores", "pandas"]
@@ -160,7 +168,7 @@ def run_and_die(point: KillPoint | int | None, function: Callable[..., object], 
     process = context.Process(target=_doomed, args=(point, function, arguments))
     process.start()
     process.join(120)
-    assert process.exitcode == -signal.SIGKILL, f"not killed: exit code {process.exitcode}"
+    return process.exitcode
 
 
 def _doomed(
