@@ -18,6 +18,13 @@ PLACES = {
         "a worker that writes": ("/data-", "alone", "python create lake/d.db/copy/bucket-0/data-"),
         "after the commit": ("checkpoint/commits/", "all", "jvm create checkpoint/commits/."),
     },
+    "shuffled": {
+        "before the snapshot": (
+            "copy/snapshot/snapshot-",
+            "all",
+            "python link lake/d.db/copy/snapshot/snapshot-",
+        ),
+    },
 }
 
 
