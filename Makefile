@@ -52,8 +52,8 @@ bench-small: setup-tests ## the same benches, reduced
 figures: setup ## the tables of figures in README.md and docs/performance.md, from docs/figures
 	$(VENV) -m tests.bench.readme
 
-fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, or HISTORY=file
-	$(VENV) -m tests.fuzz $(if $(HISTORY),--history $(HISTORY),--seed $(or $(SEED),1) --minutes $(or $(MINUTES),5))
+fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, or HISTORY=file; THROUGH=spark
+	$(VENV) -m tests.fuzz $(if $(THROUGH),--through $(THROUGH)) $(if $(HISTORY),--history $(HISTORY),--seed $(or $(SEED),1) --minutes $(or $(MINUTES),5))
 
 branch-walks: setup-tests ## branches, tags, rollbacks and undos of one table against a model: SEED=1 MINUTES=5
 	$(VENV) -m tests.fuzz.branch_walk --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)

@@ -1,7 +1,8 @@
 """The differential fuzzer: random histories of lakecore and Java Paimon on one table.
 
 `python -m tests.fuzz [--seed N] [--minutes M | --count C] [--keep DIR]`: seeds from N on; a failing one is made
-smaller and printed as JSON. `--history FILE` plays such a file again.
+smaller and printed as JSON. `--history FILE` plays such a file again. With `--through spark` a session of Spark writes and
+reads what lakecore does, in turns by the format and by `lakecore.spark.write` and `Scan.to_spark`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fuzz.failures import Failed, TwinBrokenError
@@ -20,6 +22,7 @@ from tests.fuzz.history import NEW, OLD, History
 from tests.fuzz.play import play
 from tests.fuzz.shrink import shrink
 from tests.fuzz.tally import Tally, run_conditions
+from tests.fuzz.ways import IN_PROCESS, Way
 from tests.support.oracle import Oracle
 
 
@@ -35,21 +38,34 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="directory for failing histories")
     parser.add_argument("--tries", type=int, default=60, help="plays that make a failing history smaller")
     parser.add_argument("--result", type=Path, help="file for the counts of this run (see tests.fuzz.tally)")
+    parser.add_argument("--through", choices=("spark",), help="writes and reads of lakecore go through it")
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
     wanted = parser.parse_args()
     logging.disable(logging.WARNING)
-    with Oracle(OLD) as old, Oracle(NEW) as new:
+    with Oracle(OLD) as old, Oracle(NEW) as new, _way(wanted.through) as way:
         oracles = {OLD: old, NEW: new}
         if wanted.history:
-            sys.exit(_again(History.from_json(wanted.history.read_text()), oracles))
-        sys.exit(_run(wanted, oracles))
+            sys.exit(_again(History.from_json(wanted.history.read_text()), oracles, way))
+        sys.exit(_run(wanted, oracles, way))
 
 
-def _again(history: History, oracles: Mapping[str, Oracle]) -> int:
+@contextmanager
+def _way(through: str | None) -> Iterator[Way]:
+    """How lakecore writes and reads."""
+    if through is None:
+        yield IN_PROCESS
+        return
+    from tests.fuzz.through_spark import ThroughSpark, session
+
+    with session() as opened:
+        yield ThroughSpark(opened)
+
+
+def _again(history: History, oracles: Mapping[str, Oracle], way: Way) -> int:
     for step in history.steps:
         print(step)
     try:
-        played = play(history, oracles)
+        played = play(history, oracles, way)
     except (Failed, TwinBrokenError) as err:
         print(err)
         return 1
@@ -57,7 +73,7 @@ def _again(history: History, oracles: Mapping[str, Oracle]) -> int:
     return 0
 
 
-def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
+def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle], way: Way) -> int:
     tally, seed = Tally(wanted.seed), wanted.seed
     measured = run_conditions() if wanted.result else {}
     begin = time.monotonic()
@@ -66,9 +82,9 @@ def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
         seed += 1
         if wanted.like not in json.dumps(history.table):
             continue
-        err = _play(history, oracles, tally)
+        err = _play(history, oracles, tally, way)
         if err is not None:
-            _report(history, err, oracles, wanted)
+            _report(history, err, oracles, wanted, way)
             if not wanted.go_on:
                 break
     seconds = time.monotonic() - begin
@@ -78,10 +94,10 @@ def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
     return 1 if tally.failed else 0
 
 
-def _play(history: History, oracles: Mapping[str, Oracle], tally: Tally) -> Failed | None:
+def _play(history: History, oracles: Mapping[str, Oracle], tally: Tally, way: Way) -> Failed | None:
     """Play it and count what came of it; the failure if there is one."""
     try:
-        played = play(history, oracles)
+        played = play(history, oracles, way)
     except TwinBrokenError as err:
         tally.without_judge[history.judge] += 1
         tally.left_out[f"the twin broke: {str(err)[:80]}"] += 1
@@ -96,9 +112,11 @@ def _play(history: History, oracles: Mapping[str, Oracle], tally: Tally) -> Fail
     return None
 
 
-def _report(history: History, err: Failed, oracles: Mapping[str, Oracle], wanted: argparse.Namespace) -> None:
+def _report(
+    history: History, err: Failed, oracles: Mapping[str, Oracle], wanted: argparse.Namespace, way: Way
+) -> None:
     print(f"seed {history.seed}: {str(err)[:1500]}", flush=True)
-    small, last = shrink(history, err, oracles, wanted.tries)
+    small, last = shrink(history, err, oracles, wanted.tries, way)
     text = small.to_json()
     if wanted.keep:
         wanted.keep.mkdir(parents=True, exist_ok=True)

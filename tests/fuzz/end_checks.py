@@ -17,7 +17,7 @@ from tests.fuzz.failures import Failed, TwinBrokenError, difference
 from tests.fuzz.history import FORK, LAKE, NEW, Step
 from tests.fuzz.java_steps import reason
 from tests.fuzz.replay import replayed
-from tests.fuzz.row_lines import changed_lines, inserts, line, read_lines
+from tests.fuzz.row_lines import changed_lines, inserts, line
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, OracleError, findings
 
@@ -55,6 +55,9 @@ class EndChecks:
     def _table(self) -> Any:
         return self.player.catalog.load_table(MAIN)
 
+    def _read(self, **at: Any) -> list[str]:
+        return self.player.way.read(self.player.catalog, MAIN, **at)
+
     def _travel(self) -> None:
         """Two of the snapshots, read by both."""
         snapshots = self._table()._stores.snapshots
@@ -70,7 +73,7 @@ class EndChecks:
             self.player.lake("travel", partial(self._compare_snapshot, snapshot, right))
 
     def _compare_snapshot(self, snapshot: int, right: list[str]) -> None:
-        ours = read_lines(self._table().scan(snapshot=snapshot))
+        ours = self._read(snapshot=snapshot)
         if ours != right:
             text = f"snapshot {snapshot}: {difference(ours, right, 'lakecore', 'java')}"
             raise Failed("lakecore travels to other rows", self.player.number, text)
@@ -80,7 +83,7 @@ class EndChecks:
         table = self._table()
         for name in table._stores.tags.list():
             right = self._tagged_rows(MAIN, name)
-            ours = read_lines(table.scan(tag=name))
+            ours = self._read(tag=name)
             if ours != right:
                 text = f"{name}: {difference(ours, right, 'lakecore', 'java')}"
                 raise Failed("lakecore reads a tag differently", self.player.number, text)
@@ -98,7 +101,7 @@ class EndChecks:
         table = self._table()
         for name in table._stores.branches.list():
             right = self.player.java_rows(self.player.reader, MAIN, branch=name)
-            ours = read_lines(table.at_branch(name).scan())
+            ours = self._read(branch=name)
             if ours != right:
                 text = f"{name}: {difference(ours, right, 'lakecore', 'java')}"
                 raise Failed("lakecore reads a branch differently", self.player.number, text)

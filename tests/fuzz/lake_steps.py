@@ -20,16 +20,23 @@ from lakecore.verify.mode import ProofMode
 from tests.fuzz.history import Step
 from tests.fuzz.java_steps import partition_text
 
-__all__ = ["condition", "lake_step"]
+__all__ = ["condition", "lake_step", "write_rows"]
 
 _FOR_GOOD = Safety(quarantine=False)
 """What lies in the quarantine keeps its files in the table, where checks take them for orphans."""
 
 
 def lake_step(
-    catalog: FilesystemCatalog, name: str, step: Step, user: str, between: Callable[[], None] | None = None
+    catalog: FilesystemCatalog,
+    name: str,
+    step: Step,
+    user: str,
+    between: Callable[[], None] | None = None,
+    *,
+    write: Callable[[Table, Step], None] | None = None,
 ) -> Any:
     """Do `step` on table `name`. `between`: called once, after a compaction's plan and before its commit.
+    `write`: it writes the rows, in place of `write_rows`.
 
     The report of a job, else None. Raises LakeError.
     """
@@ -39,7 +46,7 @@ def lake_step(
         case "compact":
             return compact.run(_compaction(name, step, user), catalog, _Interrupted(between))
         case "write" | "overwrite":
-            _write(catalog.load_table(name), step)
+            (write or write_rows)(catalog.load_table(name), step)
         case "delete":
             _delete(catalog.load_table(name), step.rows[0])
         case _:
@@ -109,7 +116,8 @@ def _chore(catalog: FilesystemCatalog, name: str, step: Step) -> Any:
     raise ValueError(f"no such step: {step.op}")
 
 
-def _write(table: Table, step: Step) -> None:
+def write_rows(table: Table, step: Step) -> None:
+    """Write or overwrite in this process."""
     rows = json_to_batch(map(json.dumps, step.rows), table.schema.row_type)
     if step.op == "write":
         table.write(rows)

@@ -30,8 +30,9 @@ from tests.fuzz.java_steps import java_step, reason, without_names
 from tests.fuzz.lake_steps import condition, lake_step
 from tests.fuzz.lookups import Lookups
 from tests.fuzz.newest import knows_only_newest
-from tests.fuzz.row_lines import inserts, read_lines
+from tests.fuzz.row_lines import inserts
 from tests.fuzz.streams import Followed
+from tests.fuzz.ways import IN_PROCESS, Way
 from tests.support.oracle import Oracle, OracleError
 
 __all__ = ["Played", "Player", "play"]
@@ -54,17 +55,20 @@ class Played:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def play(history: History, oracles: Mapping[str, Oracle]) -> Played:
-    """Raises Failed, TwinBrokenError."""
+def play(history: History, oracles: Mapping[str, Oracle], way: Way = IN_PROCESS) -> Played:
+    """`way`: how lakecore writes and reads. Raises Failed, TwinBrokenError."""
     with tempfile.TemporaryDirectory(prefix="lakecore-fuzz-") as folder:
-        return Player(history, oracles, Path(folder)).run()
+        return Player(history, oracles, Path(folder), way).run()
 
 
 class Player:
     """One play of one history, in a warehouse of its own."""
 
-    def __init__(self, history: History, oracles: Mapping[str, Oracle], warehouse: Path) -> None:
+    def __init__(
+        self, history: History, oracles: Mapping[str, Oracle], warehouse: Path, way: Way = IN_PROCESS
+    ) -> None:
         self.history = history
+        self.way = way
         self.oracles = oracles
         self.warehouse = warehouse
         self.catalog = load_catalog(str(warehouse), **{"local.fsync": "false"})
@@ -304,7 +308,9 @@ class Player:
                 java = self.oracles[other.by]
                 java_step(java, self.warehouse, MAIN, other, write_only=other.op == "write")
 
-        report = lake_step(self.catalog, MAIN, step, f"fuzz-{next(self.users)}", between)
+        report = lake_step(
+            self.catalog, MAIN, step, f"fuzz-{next(self.users)}", between, write=self.way.write
+        )
         between()  # nothing to compact
         disturbed = other is not None and other.op == "compact"
         if step.op == "compact" and report.dropped and not disturbed:
@@ -375,7 +381,7 @@ class Player:
         return self.keyed and skips
 
     def _compare_read(self, right: list[str]) -> None:
-        ours = read_lines(self.catalog.load_table(MAIN).scan())
+        ours = self.way.read(self.catalog, MAIN)
         if ours != right:
             text = difference(ours, right, "lakecore", "java")
             raise Failed("lakecore reads other rows", self.number, text)
@@ -392,7 +398,7 @@ class Player:
         if not rows or kind not in ("INT", "BIGINT", "SMALLINT", "STRING"):
             return
         value = rows[self.history.seed % len(rows)]["k"]
-        ours = read_lines(table.scan(where=condition(table, {"k": value})))
+        ours = self.way.read(self.catalog, MAIN, where=condition(table, {"k": value}))
         wanted = sorted(text for text in right if json.loads(text).get("k") == value)
         if ours != wanted:
             text = f"k = {value!r}: {difference(ours, wanted, 'lakecore', 'of all rows')}"

@@ -9,6 +9,7 @@ from typing import Any
 from tests.fuzz.failures import Failed, TwinBrokenError
 from tests.fuzz.history import LAKE, OLD, History
 from tests.fuzz.play import play
+from tests.fuzz.ways import IN_PROCESS, Way
 from tests.support.oracle import Oracle
 
 __all__ = ["shrink"]
@@ -17,7 +18,11 @@ _MOST_TRIES = 60
 
 
 def shrink(
-    history: History, err: Failed, oracles: Mapping[str, Oracle], most: int = _MOST_TRIES
+    history: History,
+    err: Failed,
+    oracles: Mapping[str, Oracle],
+    most: int = _MOST_TRIES,
+    way: Way = IN_PROCESS,
 ) -> tuple[History, Failed]:
     """The smallest history found with at most so many plays, and its failure."""
     tries = 0
@@ -30,16 +35,16 @@ def shrink(
             tries += 1
             if tries > most:
                 return history, err
-            found = _fails(smaller, oracles)
+            found = _fails(smaller, oracles, way)
             if found is not None and found.kind == err.kind:
                 history, err, again = smaller, found, True
                 break
     return history, err
 
 
-def _fails(history: History, oracles: Mapping[str, Oracle]) -> Failed | None:
+def _fails(history: History, oracles: Mapping[str, Oracle], way: Way) -> Failed | None:
     try:
-        play(history, oracles)
+        play(history, oracles, way)
     except Failed as err:
         return err
     except TwinBrokenError:

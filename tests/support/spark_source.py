@@ -36,13 +36,13 @@ def read_source(
     return pa.Table.from_batches(batches, wanted), left, len(parts)
 
 
-def canonical_rows(rows: pa.Table, row_type: RowType) -> list[str]:
-    """Rows in Spark's types as the oracle spells them."""
+def canonical_rows(rows: pa.Table, row_type: RowType, kind: str | None = None) -> list[str]:
+    """Rows in Spark's types as the oracle spells them, with a kind if one is given."""
     schema = arrow_schema(row_type)
     pairs = zip(rows.columns, schema, strict=True)
     columns = [_cast(column.combine_chunks(), field.type) for column, field in pairs]
     back = pa.Table.from_arrays(columns, schema=schema)
-    return canonical(_lines(back.to_batches(), row_type))
+    return canonical(_lines(back.to_batches(), row_type, kind))
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -60,5 +60,5 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.cast(column, kind)
 
 
-def _lines(batches: Iterable[pa.RecordBatch], row_type: RowType) -> Iterable[str]:
-    return (line for batch in batches for line in batch_to_json(batch, row_type))
+def _lines(batches: Iterable[pa.RecordBatch], row_type: RowType, kind: str | None) -> Iterable[str]:
+    return (line for batch in batches for line in batch_to_json(batch, row_type, kind))
