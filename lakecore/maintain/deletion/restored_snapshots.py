@@ -42,7 +42,7 @@ def check_latest_is_known(
     target: Target, record: RunRecord, absent: Collection[str], restored: Collection[str]
 ) -> None:
     """Raise AlreadyExistsError if a snapshot of the run would become the latest of its branch in place of one
-    that was committed after the run: its rows would be lost without a word.
+    that the run did not leave: a commit or a rollback since would be taken back without a word.
 
     `absent` are the paths of the run's roots that are in the quarantine, `restored` those of its other roots:
     an undo that was interrupted has restored some.
@@ -57,10 +57,11 @@ def check_latest_is_known(
             continue
         if not _is_as_left(latest, record):
             raise AlreadyExistsError(
-                f"{own.name}: snapshot {latest.id} of branch {branch} was committed after the run "
-                f"{record.id}. With {above[0].rpartition('/')[2]} as the latest, its rows would be lost. "
-                "To keep them, create a tag, and a branch from it; then roll back to the snapshot that the "
-                "run had left as the latest, and undo again"
+                f"{own.name}: snapshot {latest.id} of branch {branch} is the latest, but the run {record.id} "
+                "left another one: there was a commit or a rollback since. With "
+                f"{above[0].rpartition('/')[2]} as the latest, it would be taken back, and rows be lost. To "
+                "keep the present rows, create a tag, and a branch from it; then go back to the snapshot "
+                "that the run had left (undo of the later runs, or rollback-to), and undo again"
             )
 
 

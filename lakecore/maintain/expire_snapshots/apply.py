@@ -13,6 +13,7 @@ from lakecore.maintain.deletion.candidates import Candidates, PlannedDeletion
 from lakecore.maintain.deletion.drop import RequiredFiles
 from lakecore.maintain.deletion.quarantined import QuarantinedRoots
 from lakecore.maintain.deletion.reachable import Reach
+from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
@@ -81,6 +82,8 @@ def apply_expiry(
 ) -> SweepResult:
     """Carry the plan out."""
     target = sweeper.target
+    if staying := planned.remaining.of(RootKind.SNAPSHOT, target.paths.branch):
+        parameters = parameters | latest_after(staying[-1].snapshot)
     return sweeper.sweep(
         "expire-snapshots",
         planned.removal,

@@ -20,6 +20,7 @@ from lakecore.maintain.deletion.drop import plan_removal
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.places import check_removable
 from lakecore.maintain.deletion.quarantined import QuarantinedRoots, quarantined_roots
+from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
@@ -173,7 +174,7 @@ def apply_purge(
         RootSet(remaining[:1], (MAIN_BRANCH,)),
         quarantine=quarantine,
         steps=RootSteps(settle=lambda: _settle(target)),
-        parameters=parameters,
+        parameters={**parameters, **latest_after(target.snapshots.load(empty))},
     )
     return again, swept
 

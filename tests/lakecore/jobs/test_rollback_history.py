@@ -83,7 +83,7 @@ def test_an_undo_does_not_hide_a_commit_since() -> None:
     job = rollback.RollbackTo(table=table.name, tag="first", safety=OWNER)
     undo = Undo(run_id=rollback.run(job, catalog, clock=clock).run or "", safety=OWNER)
     put(table, [{"v": 9}])
-    with pytest.raises(AlreadyExistsError, match="snapshot 2 of branch main was committed after the run"):
+    with pytest.raises(AlreadyExistsError, match="snapshot 2 of branch main is the latest, but the run"):
         quarantine.run(undo, catalog, clock=clock)
     assert rows_of(table) == [(1,), (9,)]
     back = rollback.RollbackTo(table=table.name, snapshot=1, safety=OWNER)
@@ -102,7 +102,7 @@ def test_an_undo_of_an_earlier_rollback_knows_the_snapshot_that_it_left(recorded
     put(table, [{"v": 9}])
     if not recorded:
         _without_parameters(catalog, undo.run_id)
-    with pytest.raises(AlreadyExistsError, match="snapshot 3 of branch main was committed after the run"):
+    with pytest.raises(AlreadyExistsError, match="snapshot 3 of branch main is the latest, but the run"):
         quarantine.run(undo, catalog, clock=catalog.clock)
     assert rows_of(table) == [(1,), (2,), (9,)]
 
@@ -149,3 +149,23 @@ def test_an_undo_makes_no_branch_without_a_schema() -> None:
     branch = catalog.load_table(name)
     assert branch._stores.snapshots.list_ids() == (1, 2)
     assert rows_of(branch) == [(2,), (3,)]
+
+
+def test_an_undo_of_an_expiry_does_not_take_back_a_rollback() -> None:
+    """Snapshots 2 and 3 expired; the table is at the tag of snapshot 1 since, which is older than the expiry."""
+    catalog = memory_catalog()
+    clock, table = catalog.clock, append_table(catalog, ("v INT",))
+    put(table, [{"v": 1}])
+    tags.run(tags.CreateTag(table=table.name, tag="first"), catalog, clock=clock)
+    put(table, [{"v": 2}], [{"v": 3}], [{"v": 4}])
+    safety = Safety(owner="test", quarantine=True)
+    expire = expire_snapshots.Job(table=table.name, retain_max=1, retain_min=1, safety=safety)
+    undo = Undo(run_id=expire_snapshots.run(expire, catalog, clock=clock).run or "", safety=OWNER)
+    back = rollback.RollbackTo(table=table.name, tag="first", safety=OWNER)
+    undo_back = Undo(run_id=rollback.run(back, catalog, clock=clock).run or "", safety=OWNER)
+    with pytest.raises(AlreadyExistsError, match="snapshot 1 of branch main is the latest, but the run"):
+        quarantine.run(undo, catalog, clock=clock)
+    assert rows_of(table) == [(1,)]
+    quarantine.run(undo_back, catalog, clock=clock)
+    quarantine.run(undo, catalog, clock=clock)
+    assert table._stores.snapshots.list_ids() == (1, 2, 3, 4)
