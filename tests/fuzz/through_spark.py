@@ -22,9 +22,9 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.options import BucketMode
 from lakecore.row.json_rows import json_to_batch
-from lakecore.row.partition_path import partition_text
 from lakecore.table import Table
 from tests.fuzz.history import Step
+from tests.fuzz.java_steps import partition_text
 from tests.fuzz.row_lines import inserts
 from tests.support.spark_source import canonical_rows
 
@@ -45,7 +45,7 @@ class ThroughSpark:
         `write-only`, and the history says when a table is compacted: other tables with keys are not saved to.
         """
         batch = json_to_batch(map(json.dumps, step.rows), table.schema.row_type)
-        frame = self.session.createDataFrame(pa.Table.from_batches([batch])).coalesce(1)
+        frame = self.session.createDataFrame(_as_spark_has_it(batch)).coalesce(1)
         moves = table.options.bucket_mode is BucketMode.KEY_DYNAMIC
         only_written = table.schema.options.get("write-only") == "true" or not table.schema.primary_keys
         if moves and not only_written:
@@ -87,6 +87,15 @@ class ThroughSpark:
         return inserts(canonical_rows(rows, scan.row_type, "+I"))
 
 
+def _as_spark_has_it(batch: pa.RecordBatch) -> pa.Table:
+    """Spark takes times of 64 bits only."""
+    rows = pa.Table.from_batches([batch])
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_time32(field.type):
+            rows = rows.set_column(at, field.name, rows.column(at).cast(pa.time64("us")))
+    return rows
+
+
 @contextmanager
 def _refusals() -> Iterator[None]:
     """Spark wraps the errors of a source: a refusal is raised as such."""
@@ -107,6 +116,8 @@ def session() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"] = sys.executable, "127.0.0.1"
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
+    # a DataFrame made of Arrow has zones only where the table has
+    builder = builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ")
     opened = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     opened.sparkContext.setLogLevel("OFF")
     try:
