@@ -108,7 +108,7 @@ class Snapshot:
 
     @property
     def state(self) -> tuple[str, str]:
-        """Return what says which files are live: equal for two files of one snapshot. Other fields may
+        """Return the lists that say which files are live, equal for two files of a snapshot. Other fields may
         differ, because a tag by an earlier release lacks those that the release does not know.
         """
         return self.base_manifest_list, self.delta_manifest_list

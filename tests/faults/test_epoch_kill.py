@@ -48,7 +48,7 @@ def rows(number: int) -> pa.Table:
 
 
 def epoch(warehouse: str, number: int) -> None:
-    """What the tasks and the driver do for a micro-batch."""
+    """Do what the tasks and the driver do for a micro-batch."""
     table = load_catalog(warehouse, **{"local.fsync": "false"}).load_table("d.copy")
     write = table.new_stream_write(USER).with_buckets_of(buckets_at_start(table))
     write.write(rows(number))

@@ -38,7 +38,7 @@ SINKS = {
         },
     },
 }
-"""What the copies are. That of `shuffled` is compacted after each commit, in the process of the driver."""
+"""These are the tables of the copies. That of `shuffled` is compacted after each commit, in the process of the driver."""
 
 
 @dataclass

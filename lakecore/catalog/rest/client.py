@@ -34,7 +34,7 @@ _DONE = (200, 202, 204)
 _MOST_BYTES = 64 << 20
 _MOST_PAGES = 100_000
 _CODINGS = ("", "identity", "gzip", "deflate")
-"""With others, and with several, a few bytes may become gigabytes at once."""
+"""Answers have at most one of these codings: with others a few bytes may become gigabytes at once."""
 
 
 @dataclass(frozen=True, slots=True)

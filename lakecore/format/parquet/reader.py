@@ -53,7 +53,7 @@ class ParquetReader:
                 self.file = open_parquet(self.source, buffer_size=buffer_size)
                 leaves = self.file.schema
                 self.int96 = any(leaves.column(i).physical_type == "INT96" for i in range(len(leaves)))
-                """Whether a column has times as INT96."""
+                """It tells whether a column has times as INT96."""
                 self.maps = ShreddedMaps.of(self.file.schema_arrow, self.file.metadata.metadata, path)
                 """These are the columns that are shredded maps."""
         except BaseException:

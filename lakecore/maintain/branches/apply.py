@@ -317,7 +317,9 @@ class FastForward:
             place = self._branch.snapshot(root.snapshot.id)
         else:
             place = self._branch.root + root.path.removeprefix(self._target.paths.root)
-        return any(other.path == place and other.identity[1:] == root.identity[1:] for other in self._theirs)
+        return any(
+            other.path == place and other.snapshot.state == root.snapshot.state for other in self._theirs
+        )
 
     def _copy(self) -> None:
         """Copy schemas, then tags, then snapshots from the oldest: what can be seen is complete."""

@@ -207,7 +207,7 @@ class Reach:
         """
         whole = [root for root in roots if not root.begins_branch]
         needed = {n for root in whole for n in _all_lists(root) if root.kind is not RootKind.CHANGELOG}
-        needed |= {n for root in roots if root.begins_branch for n in _data_lists(root)}
+        needed |= {n for root in roots if root.begins_branch for n in root.snapshot.state}
         needed |= {
             root.snapshot.changelog_manifest_list or "" for root in whole if root.kind is not RootKind.TAG
         }
@@ -309,12 +309,8 @@ def _mentioned_files(entries: ManifestEntries) -> NamedFiles:
     return NamedFiles(name_set([entries.name_hash]), name_set([deleted]), extras)
 
 
-def _data_lists(root: Root) -> tuple[str, str]:
-    return root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
-
-
 def _all_lists(root: Root) -> tuple[str, ...]:
-    lists = _data_lists(root)
+    lists = root.snapshot.state
     extra = root.snapshot.changelog_manifest_list
     return lists if extra is None or root.kind is RootKind.TAG else (*lists, extra)
 

@@ -119,8 +119,7 @@ def _files(
     parts = [old.candidates(deltas, EntryKind.DELETE)]
     for before, after in pairwise(chain):
         if after.snapshot.id != before.snapshot.id + 1:
-            state = (before.snapshot.base_manifest_list, before.snapshot.delta_manifest_list)
-            parts.append(old.candidates(state, EntryKind.ADD))
+            parts.append(old.candidates(before.snapshot.state, EntryKind.ADD))
     changelogs = [root.snapshot.changelog_manifest_list for root in old_roots]
     parts.append(old.candidates([name for name in changelogs if name is not None], EntryKind.ADD))
     return needs.deletions(Candidates.joined(parts), old.metadata(old_roots), _WHY)

@@ -286,8 +286,7 @@ def _still_there(target: Target, root: Root, path: str) -> bool:
     if target.file_io.stat(root.path) is not None and root.path != path:
         return True
     roots = read_roots(target.file_io, target.paths)
-    same = (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list)
-    return any(other.identity[1:] == same and other.path != path for other in roots.roots)
+    return any(other.snapshot.state == root.snapshot.state and other.path != path for other in roots.roots)
 
 
 def _success_path(target: Target, name: str) -> str:

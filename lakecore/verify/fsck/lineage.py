@@ -189,7 +189,7 @@ class Lineage:
 
     def _check_snapshot(self, snapshot: Snapshot, path: str, owner: str, *, whole: bool) -> None:
         self._live = None
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        lists = snapshot.state
         is_listed = lists in self.state.states
         self.state.states.add(lists)
         base = self._list(lists[0], snapshot.base_manifest_list_size, owner)
