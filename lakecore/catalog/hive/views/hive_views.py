@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakecore.catalog.hive.metastore import HiveMetastore
@@ -17,8 +16,8 @@ from lakecore.catalog.hive.views.view_entries import (
     new_view_entry,
     view_of_entry,
 )
-from lakecore.catalog.names import SYSTEM_DATABASE, TableName, alternatives, check_not_system, split_object
-from lakecore.catalog.objects.table_page import NamePage, name_page_of
+from lakecore.catalog.names import SYSTEM_DATABASE, TableName, alternatives, check_not_system
+from lakecore.catalog.objects.stored_views import StoredViews, view_name
 from lakecore.catalog.objects.view import View, changed_view
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.data_class import dataclass
@@ -27,20 +26,11 @@ from lakecore.errors import AlreadyExistsError, NotFoundError
 __all__ = ["HiveViews"]
 
 
-@dataclass(frozen=True)
-class HiveViews:
-    """These are the views of a metastore. A view and a table cannot have one name; a change holds the lock
-    that a table of this name would have, if the catalog uses its lock. Each method is a few calls.
-    """
+@dataclass(frozen=True, kw_only=True)
+class HiveViews(StoredViews):
+    """These are the views of a metastore. Each method is a few calls."""
 
     metastore: HiveMetastore
-    lock_of: Callable[[TableName], AbstractContextManager[None]]
-    """It returns what excludes other changes of a name."""
-    locks_of: Callable[[TableName, TableName], AbstractContextManager[None]]
-    """It does so for two names."""
-    check_database: Callable[[TableName], None]
-    """It raises NotFoundError for a database that does not exist."""
-    check_privilege: Callable[[Privilege, str, str | None], None]
 
     def list(self, database: str) -> list[str]:
         """List the views of one database, in order; `sys` has none. Raises NotFoundError for one that does
@@ -51,22 +41,16 @@ class HiveViews:
         self.check_database(TableName(database, ""))
         return sorted(self.metastore.names_of_type(database, VIEW))
 
-    def list_page(
-        self, database: str, *, limit: int, token: str | None = None, pattern: str | None = None
-    ) -> NamePage:
-        """List one page of at most `limit` views after the name `token`. It costs as much as the list."""
-        return name_page_of(self.list(database), limit=limit, token=token, pattern=pattern)
-
     def get(self, name: str) -> View:
         """Return a view. Raises NotFoundError, UnsupportedError for a column of a type that Paimon lacks."""
-        parsed = _name_of(name)
+        parsed = view_name(name)
         return view_of_entry(parsed, self._entry(parsed))
 
     def create(self, name: str, view: View, *, if_not_exists: bool = False) -> None:
         """Create a view. Raises AlreadyExistsError for the name of a view, unless `if_not_exists`, and for
         that of a table, InvalidInputError and UnsupportedError for a view that the metastore cannot store.
         """
-        parsed = _name_of(name)
+        parsed = view_name(name)
         check_not_system(parsed.database, "changed")
         self.check_privilege(Privilege.CREATE_TABLE, parsed.database, None)
         check_hive_name(parsed.table, "view")
@@ -83,7 +67,7 @@ class HiveViews:
         """Change comment and options, all or none, and return the view. Raises InvalidInputError, and
         UnsupportedError for a dialect.
         """
-        parsed = _name_of(name)
+        parsed = view_name(name)
         self.check_privilege(Privilege.ALTER_TABLE, parsed.database, parsed.table)
         with self.lock_of(parsed):
             record = self._entry(parsed)
@@ -95,32 +79,25 @@ class HiveViews:
                 self.metastore.alter_table(entry, cascade=False, skip_statistics=True)
         return view
 
-    def rename(self, name: str, new_name: str) -> None:
-        """Give a view another name, in its database or another one. Raises AlreadyExistsError for the name of
-        a view or a table.
-        """
-        old, new = _name_of(name), _name_of(new_name)
-        check_not_system(new.database, "changed")
-        self.check_privilege(Privilege.ALTER_TABLE, old.database, old.table)
-        check_hive_name(new.table, "view")
-        self._entry(old)
-        self.check_database(new)
-        self._check_free(new)  # a rename to its own name would wait for its own lock
-        with self.locks_of(old, new):
-            record = self._entry(old)
-            self._check_free(new)
-            record.dbName, record.tableName = new.database, new.table
-            self.metastore.rename_table(old, record)
-
     def drop(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a view; it cannot be restored. Raises NotFoundError unless `if_exists`."""
-        parsed = _name_of(name)
+        parsed = view_name(name)
         self.check_privilege(Privilege.DROP_TABLE, parsed.database, parsed.table)
         with self.lock_of(parsed):
             if is_view(self.metastore.table(parsed)):
                 self.metastore.drop_table(parsed)
             elif not if_exists:
                 self._entry(parsed)
+
+    def _check_renamed(self, old: TableName, new: TableName) -> None:
+        check_hive_name(new.table, "view")
+        self._entry(old)
+
+    def _move(self, old: TableName, new: TableName) -> None:
+        record = self._entry(old)
+        self._check_free(new)
+        record.dbName, record.tableName = new.database, new.table
+        self.metastore.rename_table(old, record)
 
     def _entry(self, name: TableName) -> Any:
         """Return the entry of a view. Raises NotFoundError."""
@@ -140,7 +117,3 @@ class HiveViews:
         if record is not None:
             kind = "view" if is_view(record) else "table"
             raise AlreadyExistsError(f"view {str(name)!r}: a {kind} of the catalog has this name")
-
-
-def _name_of(name: str) -> TableName:
-    return TableName(*split_object(name))
