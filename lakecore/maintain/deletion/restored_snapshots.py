@@ -15,6 +15,8 @@ from lakecore.store.paths import MAIN_BRANCH, TablePaths
 __all__ = ["check_branches", "check_latest_is_known", "latest_after"]
 
 _AFTER = "latest_after"
+_REPAIR_OF_BRANCH = "repair-branch"
+"""The job of a repair that sets aside a branch that has no schema."""
 
 
 def latest_after(snapshot: Snapshot) -> dict[str, Any]:
@@ -24,8 +26,11 @@ def latest_after(snapshot: Snapshot) -> dict[str, Any]:
 
 def check_branches(target: Target, record: RunRecord, absent: Collection[str]) -> None:
     """Raise NotFoundError if a root is of a branch that was deleted since: without a schema the branch could
-    not be read, and it would not be known which files it needs. The deletion of a branch has its schemas.
+    not be read, and it would not be known which files it needs. The deletion of a branch has its schemas; the
+    repair that sets a branch aside has none, because the branch had none before.
     """
+    if record.job == _REPAIR_OF_BRANCH:
+        return
     folder = f"{target.paths.branches_dir}/branch-"
     names = {path.removeprefix(folder).partition("/")[0] for path in absent if path.startswith(folder)}
     for name in sorted(names):
