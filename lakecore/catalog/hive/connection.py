@@ -33,6 +33,8 @@ __all__ = ["MetastoreConnection", "thrift_types"]
 logger = logging.getLogger(__name__)
 
 _CONNECT_MS = 10_000
+_GREETING_MS = 20_000
+"""A server that is no metastore may never answer the first call, which costs a metastore nothing."""
 _TRIES = 3
 _LONGEST = 500
 _MISSING = (
@@ -194,10 +196,11 @@ class MetastoreConnection:
         )
         try:
             transport.open()
-            socket.setTimeout(self.timeout_ms)
+            socket.setTimeout(min(self.timeout_ms, _GREETING_MS))
             client.calls.set_ugi(
                 self.user, [self.user]
             )  # directories that the metastore makes are the user's
+            socket.setTimeout(self.timeout_ms)
         except BaseException:
             _close(client)
             raise

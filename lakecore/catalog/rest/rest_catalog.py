@@ -99,9 +99,8 @@ class RestCatalog:
     @classmethod
     def open(cls, config: CatalogConfig, *, create: bool = False) -> RestCatalog:
         """Open a catalog: the server is asked for its options, which are merged as in Java. `create` changes
-        nothing, for the server decides what exists.
-
-        Raises InvalidOptionError and UnsupportedError for options that are missing or not obeyed,
+        nothing, for the server decides what exists. Raises InvalidOptionError and UnsupportedError for
+        options that are missing or not obeyed, NotFoundError for a warehouse that the server does not know,
         UnavailableError when the server does not answer or refuses the token.
         """
         options = dict(config.options)
@@ -117,7 +116,12 @@ class RestCatalog:
             )
         client = RestClient(RestOptions.from_options(options, clock), clock)
         query = {"warehouse": config.warehouse} if config.warehouse else None
-        answer = client.get(f"open the catalog {config.warehouse}", ("v1", "config"), query)
+        try:
+            answer = client.get(f"open the catalog {config.warehouse}", ("v1", "config"), query)
+        except NotFoundError as err:
+            raise NotFoundError(
+                f"{err}; check the warehouse, which is a name on the server, and uri"
+            ) from err
         merged = merged_options(options, answer)
         headers = {key: value for key, value in merged.items() if key.startswith(HEADER_PREFIX)}
         client.close()

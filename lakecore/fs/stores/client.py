@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from lakecore.errors import UnavailableError
+from lakecore.fs.stores.object_errors import settings_error
 
 __all__ = ["RETRIES", "TIMEOUT", "open_client", "s3_settings"]
 
@@ -30,7 +31,8 @@ def open_client(
 
     `http://` is spoken only where the address in the settings says so. `credentials` gives those that are not
     in the settings or the environment, and `certificates` are trusted beside those of the system. Raises
-    UnavailableError that names `location` and the `extra` of the wheel when obstore is not installed.
+    UnavailableError that names `location` and the `extra` of the wheel when obstore is not installed,
+    InvalidOptionError for settings that obstore refuses.
     """
     try:
         client = getattr(import_module("obstore.store"), class_name)
@@ -44,7 +46,13 @@ def open_client(
         http["root_certificate"] = certificates
     more = {} if credentials is None else {"credential_provider": credentials}
     name = location.partition("://")[2].partition("@")[0]
-    return client(name, config=dict(settings), client_options=http, retry_config=RETRIES, **more)
+    from obstore.exceptions import BaseError
+
+    try:
+        return client(name, config=dict(settings), client_options=http, retry_config=RETRIES, **more)
+    except (BaseError, OSError, ValueError) as err:
+        refusal = settings_error(err, location)
+    raise refusal  # without its cause, whose text may have secrets
 
 
 def s3_settings(endpoint: str, region: str, *, bucket_in_host: bool, conditional_put: str) -> dict[str, Any]:

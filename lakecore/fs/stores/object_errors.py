@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakecore.errors import (
+    MASK,
     CommitUncertainError,
     InvalidInputError,
+    InvalidOptionError,
     LakeError,
     NotFoundError,
     UnavailableError,
@@ -16,10 +18,13 @@ from lakecore.errors import (
     printable,
 )
 
-__all__ = ["object_errors", "refused"]
+__all__ = ["object_errors", "refused", "settings_error"]
 
 _STATUS = re.compile(r"status code: (\d{3}[^:<\n]*)")
 _CODE = re.compile(r"<Code>([\w.-]+)</Code>")
+_GENERIC = re.compile(r"^Generic \w+ error: ")
+_ADDRESS = re.compile(r"\w+://\S+")
+_QUOTED = re.compile(r'".*', re.DOTALL)
 _REPEATED = re.compile(r"after \d+ retries")
 _MISSING_ROOTS = frozenset({"ContainerNotFound", "NoSuchBucket"})
 _TAKEN = frozenset({"", "BlobAlreadyExists", "PreconditionFailed", "ConditionNotMet"})
@@ -32,6 +37,7 @@ _REGIONS = {
     "obs": "fs.obs.endpoint",
 }
 """These options name the region, by the scheme of the store."""
+_NO_ANSWER = "HTTP error"
 _LENGTH = 160
 
 
@@ -74,6 +80,17 @@ def refused(err: Exception, path: str) -> bool:
     raise CommitUncertainError(f"it is not known whether {path} was published: {_text(err)}") from None
 
 
+def settings_error(err: Exception, location: str) -> LakeError:
+    """Return the error for settings of which obstore makes no client of `location`, such as a key that is no
+    key. What obstore quotes may be a secret, and is masked with all that follows.
+    """
+    text = _GENERIC.sub("", str(err).split("\n", 1)[0])
+    text = _ADDRESS.sub("the service", _QUOTED.sub(MASK, text))
+    return InvalidOptionError(
+        f"cannot open {location}: {text}; check the options with the credentials and the address of the store"
+    )
+
+
 def _translate(err: Exception, action: str, path: str) -> LakeError:
     from obstore.exceptions import InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
@@ -90,6 +107,11 @@ def _translate(err: Exception, action: str, path: str) -> LakeError:
     if "region" in _text(err) or _answer(err)[1] == "AuthorizationHeaderMalformed":
         option = _REGIONS.get(path.partition("://")[0], "of the service")
         return UnavailableError(f"cannot {action} {path}: {_text(err)}; check the region ({option})")
+    if _NO_ANSWER in _text(err):
+        return UnavailableError(
+            f"cannot {action} {path}: the service did not answer ({_text(err)}); check its "
+            "address, and that it can be reached from here"
+        )
     return UnavailableError(f"cannot {action} {path}: {_text(err)}")
 
 
@@ -117,4 +139,4 @@ def _text(err: Exception) -> str:
     if status:
         return f"{status} ({code})" if code else status
     failure = str(err).split("\n", 1)[0].rpartition(" - ")[2]
-    return re.sub(r"\w+://\S+", "the service", failure)[:_LENGTH]
+    return _ADDRESS.sub("the service", failure)[:_LENGTH]

@@ -176,6 +176,18 @@ def test_an_unreachable_metastore_is_named_and_nothing_is_pickled() -> None:
     connection.close()
 
 
+def test_a_server_that_never_answers_is_not_waited_for_as_a_metastore(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answers of a metastore have ten minutes, but not the first one."""
+    monkeypatch.setattr("lakecore.catalog.hive.connection._GREETING_MS", 20)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = MetastoreAddress("127.0.0.1", silent.getsockname()[1])
+        connection = MetastoreConnection((address,), "me", 600_000, 1, FakeClock())
+        with pytest.raises(UnavailableError, match="check the option uri, and whether the metastore runs"):
+            connection.read("look", "get_all_databases")
+
+
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 64])
 def test_a_server_that_is_no_metastore(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import http.server
+import json
 import pickle
 import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,6 +224,27 @@ def test_a_service_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(CommitUncertainError) as caught:
         storage_at("http://127.0.0.1:1").publish(f"{ROOT}/snapshot-1", b"1")
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"private_key": "hush"}', "missing field"),
+        (json.dumps('"hush' * 50), r"invalid type: string \*\*\*\*; check"),
+    ],
+)
+def test_a_key_file_of_something_else_is_refused_and_not_shown(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    file = tmp_path / "key.json"
+    kind = {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE"}
+    storage = file_io_for("gs://lake", {**kind, "fs.gs.auth.service.account.json.keyfile": str(file)})
+    with pytest.raises(InvalidOptionError, match=f"cannot open gs://lake: .*{file}: No such file"):
+        storage.read("gs://lake/x")
+    file.write_text(text)
+    with pytest.raises(InvalidOptionError, match=problem) as caught:
+        storage.read("gs://lake/x")
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_repeated_put_that_finds_its_own_object_is_read_back(azure: Azurite) -> None:
