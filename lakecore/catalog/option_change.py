@@ -48,6 +48,7 @@ _OF_FIELD = (
 )
 _OF_FIELDS = ("sequence-group", "nested-key")
 _FIELD_LISTS = ("bucket-key", "sequence.field")
+_FILE_INDEX = "file-index."
 
 
 def is_on(options: Options, key: str, *, default: bool = False) -> bool:
@@ -98,23 +99,39 @@ def check_unset(schema: TableSchema, key: str, *, has_snapshots: bool) -> None:
 
 
 def renamed_options(options: Options, old: str, new: str) -> Options:
-    """Replace column `old` by `new` in the options that name it: keys, order, aggregates and sequence
-    groups.
+    """Replace column `old` by `new` in the options that name it: keys, order, aggregates, sequence groups and
+    file indexes. (Paimon refuses to rename a column with a file index.)
     """
-    renamed: dict[str, str] = {}
-    for key, value in options.items():
-        if key in _FIELD_LISTS and value.strip():
-            renamed[key] = _names(value, old, new)
-            continue
-        head, _, suffix = key.removeprefix("fields.").rpartition(".")
-        is_field_rule = key.startswith("fields.")
-        if is_field_rule and suffix in _OF_FIELDS:
-            renamed[f"fields.{_names(head, old, new)}.{suffix}"] = _names(value, old, new)
-        elif is_field_rule and any(key == f"fields.{old}.{is_renamed}" for is_renamed in _OF_FIELD):
-            renamed["fields." + new + key.removeprefix(f"fields.{old}")] = value
-        else:
-            renamed[key] = value
-    return renamed
+    return dict(_renamed_option(key, value, old, new) for key, value in options.items())
+
+
+def _renamed_option(key: str, value: str, old: str, new: str) -> tuple[str, str]:
+    if key in _FIELD_LISTS and value.strip():
+        return key, _names(value, old, new)
+    if key.startswith(_FILE_INDEX):
+        return _renamed_index(key, value, old, new)
+    if not key.startswith("fields."):
+        return key, value
+    head, _, suffix = key.removeprefix("fields.").rpartition(".")
+    if suffix in _OF_FIELDS:
+        return f"fields.{_names(head, old, new)}.{suffix}", _names(value, old, new)
+    if any(key == f"fields.{old}.{is_renamed}" for is_renamed in _OF_FIELD):
+        return "fields." + new + key.removeprefix(f"fields.{old}"), value
+    return key, value
+
+
+def _renamed_index(key: str, value: str, old: str, new: str) -> tuple[str, str]:
+    """Rename the column in `file-index.<type>.columns` = `a,m[key]` and `file-index.<type>.a.<option>`."""
+    if key.endswith(".columns"):
+        return key, ",".join(_indexed_name(name, old, new) for name in value.split(","))
+    kind, _, rest = key.removeprefix(_FILE_INDEX).partition(".")
+    column, _, setting = rest.rpartition(".")
+    return f"{_FILE_INDEX}{kind}.{_indexed_name(column, old, new)}.{setting}" if column else key, value
+
+
+def _indexed_name(name: str, old: str, new: str) -> str:
+    column, bracket, key = name.strip().partition("[")
+    return f"{new}{bracket}{key}" if column == old else name
 
 
 def _names(text: str, old: str, new: str) -> str:

@@ -1,8 +1,8 @@
 """This module has the rules for every schema, of a new or an altered table: columns, keys, buckets, options.
 Pure.
 
-They are the rules by which Paimon 1.4 refuses a table, so that no table is created here that it would not
-open.
+They are the rules by which Paimon 1.4 and 2.0 refuse a table, so that no table is created here that they
+would not open.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lakecore.catalog.scan_rules import check_scan_rules
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.format.row.layout import check_row_files
 from lakecore.format.variant.shredder import check_inference
+from lakecore.index.definition import index_specs
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.dedicated_columns import DedicatedColumns
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -35,11 +36,13 @@ from lakecore.types.datatypes import (
     TypeRoot,
     VectorType,
 )
+from lakecore.types.sql import type_text
 from lakecore.write.options import FileRules
 
 __all__ = ["check_columns", "check_keys", "check_schema"]
 
 _RESERVED = frozenset({SEQUENCE_NAME, KIND_NAME, "_LEVEL", "_ROW_ID", "rowkind", "_kind", "_bucket"})
+_NO_KEYS = (TypeRoot.VARIANT, TypeRoot.BLOB)
 _AVRO_DIGITS = 6
 
 
@@ -65,6 +68,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_formats(schema, options)
     check_map_layouts(schema, options)
     check_inference(schema.options)
+    index_specs(schema)
 
 
 def check_columns(columns: Sequence[DataField]) -> None:
@@ -89,10 +93,17 @@ def check_keys(columns: Sequence[DataField], names: Sequence[str], what: str) ->
     for position, name in enumerate(names):
         if name not in kinds:
             raise InvalidInputError(f"{what} {name!r} is not a column; the columns are {', '.join(kinds)}")
-        if not isinstance(kinds[name], AtomicType):
-            raise InvalidInputError(f"{what} {name!r}: a column of a nested type cannot be a key")
+        if not _is_key_type(kinds[name]):
+            raise InvalidInputError(
+                f"{what} {name!r}: a column of type {type_text(kinds[name])} cannot be a key"
+            )
         if name in names[:position]:
             raise InvalidInputError(f"{what} {name!r} is named twice")
+
+
+def _is_key_type(data_type: DataType) -> bool:
+    """Return whether values of this type have an order and a hash, as keys need them."""
+    return isinstance(data_type, AtomicType) and data_type.root not in _NO_KEYS
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
@@ -104,8 +115,10 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
             raise InvalidOptionError(f"option bucket-key: {name!r} is a partition column")
         if schema.primary_keys and name not in schema.primary_keys:
             raise InvalidOptionError(f"option bucket-key: {name!r} is not part of the primary key")
-        if not isinstance(schema.row_type.field(name).type, AtomicType):
-            raise InvalidOptionError(f"option bucket-key: {name!r} has a nested type")
+        if not _is_key_type(kind := schema.row_type.field(name).type):
+            raise InvalidOptionError(
+                f"option bucket-key: {name!r} is {type_text(kind)}; values of this type cannot be a key"
+            )
     if options.bucket_mode is BucketMode.HASH_FIXED and not schema.bucket_keys:
         raise InvalidOptionError(
             f"option bucket={options.bucket}: a table without primary key needs bucket-key, or bucket=-1"

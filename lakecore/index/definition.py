@@ -19,6 +19,7 @@ from lakecore.index.values import COARSE_DIGITS, width_of
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_size
 from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, TypeRoot
+from lakecore.types.sql import type_text
 
 __all__ = ["IN_MANIFEST", "READ_ENABLED", "IndexSpec", "IndexType", "Rules", "can_index", "index_specs"]
 
@@ -180,8 +181,8 @@ def _spec(schema: TableSchema, place: tuple[IndexType, str, str | None], raw: Ma
     value = _value_type(field, key, option)
     if not can_index(value, kind):
         raise UnsupportedError(
-            f"option {option}: column {column} of type {value} cannot have an index of type {kind.value}; "
-            "leave it out"
+            f"option {option}: column {column} of type {type_text(value)} cannot have an index of type "
+            f"{kind.value}; leave it out"
         )
     rules = _rules(kind, raw, f"{_PREFIX}{kind.value}.{column}")
     assert isinstance(value, AtomicType)

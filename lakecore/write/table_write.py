@@ -200,7 +200,8 @@ class TableWrite:
         if total is not None and total != bucket_total:
             name = partition_text(share.values, self._schema.partition_type) or "the table"
             raise InvalidInputError(
-                f"{name} has {total} buckets, but option bucket is {bucket_total}: overwrite it first"
+                f"{name} has {total} buckets, but option bucket is {bucket_total}: rescale it to "
+                f"{bucket_total} buckets (lakecore rescale), overwrite it, or set option bucket={total}"
             )
 
     def _message(

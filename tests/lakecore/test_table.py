@@ -251,7 +251,6 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
     ("raw", "message"),
     [
         ({"columns": ["k INT"], "options": {"data-file.external-paths": "s3://b/x"}}, "external-paths"),
-        ({"columns": ["k STRING"], "options": {"file-index.bsi.columns": "k"}}, "file-index.bsi"),
     ],
 )
 def test_tables_that_this_release_does_not_write(

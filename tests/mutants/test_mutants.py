@@ -42,6 +42,7 @@ def test_the_list_is_long_and_covers_every_area() -> None:
         "copy",
         "maintain",
         "store",
+        "catalog",
         "fs",
         "scan",
         "encode",

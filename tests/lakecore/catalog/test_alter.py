@@ -116,6 +116,52 @@ def test_what_java_would_break_is_refused_before_anything_is_written(
     assert catalog.load_table("d.k").schema.id == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"file-index.bitmap.columns": "nobody"}, "no column 'nobody'"),
+        ({"file-index.bsi.columns": "v"}, "cannot have an index of type bsi"),
+        ({"file-index.bloom-filter.v.fpp": "0.1"}, "is missing in option file-index.bloom-filter.columns"),
+        ({"file-index.nonsense.columns": "v"}, "there is no index type 'nonsense'"),
+    ],
+)
+def test_a_file_index_that_java_does_not_open_is_refused(
+    catalog: FilesystemCatalog, options: dict[str, str], message: str
+) -> None:
+    key_table(catalog)
+    changes = [SetOption(key, value) for key, value in options.items()]
+    with pytest.raises((InvalidOptionError, UnsupportedError), match=message):
+        catalog.alter_table("d.k", changes)
+    assert catalog.load_table("d.k").schema.id == 0
+
+
+def test_a_renamed_column_has_its_file_indexes(catalog: FilesystemCatalog) -> None:
+    options = {
+        "file-index.bloom-filter.columns": "v, k",
+        "file-index.bloom-filter.v.fpp": "0.2",
+        "file-index.bitmap.columns": "m[v],m[a.b]",
+        "file-index.bitmap.m[a.b].version": "1",
+        "file-index.in-manifest-threshold": "1 kb",
+        "file-index.read.enabled": "false",
+    }
+    key_table(catalog)
+    catalog.alter_table("d.k", changes_from_json([{"op": "add", "name": "m", "type": "MAP<STRING, INT>"}]))
+    catalog.alter_table("d.k", [SetOption(key, value) for key, value in options.items()])
+    catalog.alter_table("d.k", changes_from_json([{"op": "rename", "name": "v", "to": "w"}]))
+    catalog.alter_table("d.k", changes_from_json([{"op": "rename", "name": "m", "to": "n"}]))
+    after = {key: value for key, value in catalog.load_table("d.k").schema.options.items() if key in options}
+    added = set(catalog.load_table("d.k").schema.options) - set(options)
+    assert after == {
+        "file-index.bloom-filter.columns": "w, k",
+        "file-index.bitmap.columns": "n[v],n[a.b]",
+        "file-index.in-manifest-threshold": "1 kb",
+        "file-index.read.enabled": "false",
+    }
+    assert {"file-index.bloom-filter.w.fpp", "file-index.bitmap.n[a.b].version"} <= added
+    with pytest.raises(InvalidOptionError, match="there is no column 'w'"):
+        catalog.alter_table("d.k", changes_from_json([{"op": "drop", "name": "w"}]))
+
+
 def test_rows_that_wait_for_a_bucket_are_not_left_behind(catalog: FilesystemCatalog) -> None:
     table = key_table(catalog, bucket="-2", postpone__batch_write_fixed_bucket="false")
     put(table, [{"k": 1, "v": "a"}])

@@ -108,7 +108,9 @@ def test_from_arrow() -> None:
         ({"columns": ["a INT"], "primaryKeys": "a"}, "'primaryKeys' must be a list"),
         ({"columns": ["a INT"], "primaryKeys": ["b"]}, "primary key 'b' is not a column; the columns are a"),
         ({"columns": ["a INT"], "partitionKeys": ["a", "a"]}, "partition key 'a' is named twice"),
-        ({"columns": ["a ARRAY<INT>"], "primaryKeys": ["a"]}, "nested type cannot be a key"),
+        ({"columns": ["a ARRAY<INT>"], "primaryKeys": ["a"]}, "type ARRAY<INT> cannot be a key"),
+        ({"columns": ["a VARIANT"], "primaryKeys": ["a"]}, "type VARIANT cannot be a key"),
+        ({"columns": ["a VARIANT", "b INT"], "partitionKeys": ["a"]}, "type VARIANT cannot be a key"),
         ({"columns": ["a INT"], "primaryKeys": ["a"], "partitionKeys": ["a"]}, "partition columns only"),
     ],
 )
