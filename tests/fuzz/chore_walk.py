@@ -619,6 +619,53 @@ class ChoreWalk:
                 self._same_state(f"snapshot {at}", table.scan(snapshot=at), self.history[at])
         for tag, rows in self.tags.items():
             self._same_state(f"tag {tag}", table.scan(tag=tag), rows)
+        self._check_conditions(table)
+        self._check_bounds(table)
+
+    def _check_conditions(self, table: Any) -> None:
+        """Statistics and file indexes leave out nothing that a condition is true for."""
+        names = self.dice.sample(["p", "k", *self.columns], 2)
+        left, right = (self._condition(name) for name in names)
+        joined = self.dice.choice(("and", "or"))
+        both = all if joined == "and" else any
+        where = f"{left[0]} {joined} {right[0]}"
+        rows = {key: row for key, row in self.rows.items() if both((left[1](row), right[1](row)))}
+        self._same(where, read_lines(table.scan(where=where)), self._lines(rows, self.columns))
+        count = table.scan(where=where).count()
+        if count != len(rows):
+            raise AssertionError(f"{where}: {count} rows are counted instead of {len(rows)}")
+
+    def _condition(self, name: str) -> tuple[str, Callable[[dict[str, Any]], bool]]:
+        """One condition on a column, as text and for rows of the model."""
+        values = [row.get(name) for row in self.rows.values() if row.get(name) is not None]
+        is_number = name.startswith(("k", "n"))
+        value = self.dice.choice(values) if values else (3 if is_number else "x")
+        literal = str(value) if is_number else f"'{value}'"
+        conditions: dict[str, Callable[[Any], bool]] = {
+            f"{name} = {literal}": lambda one: one is not None and one == value,
+            f"{name} <> {literal}": lambda one: one is not None and one != value,
+            f"{name} < {literal}": lambda one: one is not None and one < value,
+            f"{name} >= {literal}": lambda one: one is not None and one >= value,
+            f"{name} in ({literal})": lambda one: one is not None and one == value,
+            f"{name} is null": lambda one: one is None,
+            f"{name} is not null": lambda one: one is not None,
+        }
+        if not is_number:
+            conditions[f"{name} like '{value[:2]}%'"] = lambda one: (
+                one is not None and one.startswith(value[:2])
+            )
+        text = self.dice.choice(list(conditions))
+        return text, lambda row: conditions[text](row.get(name))
+
+    def _check_bounds(self, table: Any) -> None:
+        scan = table.scan()
+        if scan.count() != len(self.rows):
+            raise AssertionError(f"{scan.count()} rows are counted instead of {len(self.rows)}")
+        for name, (low, high) in scan.min_max().items():
+            values = [row[name] for row in self.rows.values() if row.get(name) is not None]
+            wanted = (min(values), max(values)) if values else (None, None)
+            if (low.as_py(), high.as_py()) != wanted:
+                raise AssertionError(f"{name}: from {low} to {high} instead of {wanted}")
 
     def _same_state(self, place: str, scan: Any, rows: Rows) -> None:
         names = [name for name in scan.row_type.names if name not in ("p", "k")]

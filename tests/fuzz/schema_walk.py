@@ -1,8 +1,8 @@
-"""Random schemas and changes of schemas by lakecore, which Java must open.
+"""Random schemas and changes of schemas by lakecore, which Java must open, and by Java, which lakecore must open.
 
 `python -m tests.fuzz.schema_walk [--seed N] [--minutes M]`: each seed is a table that lakecore creates, with random
-columns, keys and options, and a walk over changes of it. After each one that lakecore makes, both versions of Java
-must open the table; what lakecore refuses and Java would accept is counted.
+columns, keys and options, and a walk over changes of it, by lakecore or by Java. After each one both versions of Java
+and lakecore must open the table; what lakecore refuses and Java would accept is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 
 import lakecore
 from lakecore.catalog.definition import TableDefinition
-from lakecore.errors import LakeError
+from lakecore.errors import LakeError, UnsupportedError
+from tests.fuzz.row_lines import read_lines
 from tests.support.oracle import Oracle, OracleError
 
 __all__ = ["SchemaWalk"]
@@ -183,9 +184,12 @@ class SchemaWalk:
     def _alter(self) -> None:
         table = self.catalog.load_table("d.t")
         change = _change(self.dice, list(table.schema.row_type.names))
+        self.log.append(f"alter {json.dumps(change)}")
+        if self.dice.random() < 0.3:
+            self._alter_by_java(change)
+            return
         copy = self.root / "copy"
         shutil.copytree(self.root / "d.db", copy / "d.db")
-        self.log.append(f"alter {json.dumps(change)}")
         try:
             self.catalog.alter_table("d.t", [change])
         except LakeError as err:
@@ -200,6 +204,21 @@ class SchemaWalk:
             self.changed += 1
             self._open()
         shutil.rmtree(copy)
+
+    def _alter_by_java(self, change: dict[str, Any]) -> None:
+        """By the newer version, whose rules are those of both."""
+        try:
+            self.oracles["new"].call("alter", self.root, "d.t", json.dumps([change]))
+        except OracleError:
+            self.log[-1] += ": refused by Java"
+            return
+        self.log[-1] += ": by Java"
+        self.changed += 1
+        table = self.catalog.load_table("d.t")
+        try:
+            read_lines(table.scan())
+        except UnsupportedError as err:
+            self.stricter[f"opened after Java: {str(err)[:150]}"] += 1
 
     def _open(self) -> None:
         for name, judge in self.oracles.items():
