@@ -47,6 +47,7 @@ _DAGS = (
     "lakecore_service",
     "lakecore_submit",
     "lakecore_people",
+    "lakecore_of_database",
 )
 GUARDED_PASSWORD = "correct-horse-of-root"
 """That of the user root of the lake `guarded`."""
