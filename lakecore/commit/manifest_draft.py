@@ -5,11 +5,12 @@ failed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lakecore.commit.manifest_merge import (
+    FullMerge,
     MergePolicy,
-    drop_cancelled,
+    added_with,
     full_merge_due,
     full_merge_inputs,
     minor_groups,
@@ -20,7 +21,7 @@ from lakecore.errors import LakeError, UnsupportedError
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import net_entries
+from lakecore.metadata.manifest.live_entries import live_entries, net_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.store.manifests import ManifestStore
 from lakecore.types.datatypes import RowType
@@ -44,7 +45,7 @@ class ManifestDraft:
 
     def write_list(self, entries: ManifestEntries) -> ListFile:
         """Write `entries` as new manifests and a list of them; without entries the list is empty."""
-        return self._list(self._write(entries))
+        return self._list(self._write([entries]))
 
     def write_base(
         self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
@@ -95,22 +96,53 @@ class ManifestDraft:
     def _full_merge(
         self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
     ) -> tuple[ManifestFile, ...] | None:
-        with_deletes = [manifest for manifest in before if manifest.num_deleted_files > 0]
-        entries_with_deletes = self._manifests.read(with_deletes)
-        deletes = entries_with_deletes.select(entries_with_deletes.kind == EntryKind.DELETE)
+        deletes = self._deletes(before)
         box = PartitionBounds.of(_partitions(deletes), partition_type) if len(deletes) else None
         inputs = full_merge_inputs(before, box, policy)
         if not inputs:
             return None
         candidates = [manifest for manifest in before if manifest.file_name in inputs]
-        parts = [self._manifests.read([manifest]) for manifest in candidates]
-        unchanged, entries = drop_cancelled(parts, [policy.must_change(m) for m in candidates], deletes)
-        rewritten = {m.file_name for i, m in enumerate(candidates) if i not in unchanged}
-        _refuse_unknown([part for i, part in enumerate(parts) if i not in unchanged])
+        unhurt: list[ManifestFile] = []
+        written = self._write(self._changed(candidates, deletes, unhurt, policy))
         # the rule's order: manifests never read, manifests read and found unhurt, new ones
         unread = [m for m in before if m.file_name not in inputs]
-        unhurt = [m for m in candidates if m.file_name not in rewritten]
-        return (*unread, *unhurt, *self._write(entries))
+        return (*unread, *unhurt, *written)
+
+    def _deletes(self, manifests: Sequence[ManifestFile]) -> ManifestEntries:
+        """Return all DELETE entries, without the memory of the manifests that have them."""
+        parts = []
+        for manifest in manifests:
+            if manifest.num_deleted_files > 0:
+                entries = self._manifests.read([manifest])
+                parts.append(entries.select(entries.kind == EntryKind.DELETE).own_copy())
+        return ManifestEntries.concat(parts)
+
+    def _changed(
+        self,
+        manifests: Sequence[ManifestFile],
+        deletes: ManifestEntries,
+        unhurt: list[ManifestFile],
+        policy: MergePolicy,
+    ) -> Iterator[ManifestEntries]:
+        """Yield the entries that remain of the manifests that change, one after the other; append the others
+        to `unhurt`.
+
+        Raises CorruptDataError, after the last one, if a file is added twice.
+        """
+        merge = FullMerge(deletes)
+        for manifest in manifests:
+            entries = self._manifests.read([manifest])
+            remaining = merge.remaining(entries)
+            if len(remaining) == len(entries) and not policy.must_change(manifest):
+                unhurt.append(manifest)
+                continue
+            _refuse_unknown([entries])
+            yield remaining
+        hashes = merge.suspects()
+        if len(hashes):
+            parts = (self._manifests.read([manifest]) for manifest in manifests)
+            doubtful = ManifestEntries.concat([added_with(part, hashes) for part in parts])
+            live_entries(doubtful, where="manifest lists")
 
     def _minor_merge(self, before: Sequence[ManifestFile], policy: MergePolicy) -> tuple[ManifestFile, ...]:
         merged: list[ManifestFile] = []
@@ -120,13 +152,13 @@ class ManifestDraft:
                 continue
             entries = self._manifests.read(group)
             _refuse_unknown([entries])
-            merged += self._write(net_entries(entries))
+            merged += self._write([net_entries(entries)])
         return tuple(merged)
 
-    def _write(self, entries: ManifestEntries) -> tuple[ManifestFile, ...]:
-        files = self._manifests.write(entries) if len(entries) else ()
+    def _write(self, parts: Iterable[ManifestEntries]) -> tuple[ManifestFile, ...]:
+        files = self._manifests.write_parts(parts)
         self._names += [file.file_name for file in files]
-        return tuple(files)
+        return files
 
     def _list(self, files: Sequence[ManifestFile]) -> ListFile:
         name, size = self._manifests.write_list(files)

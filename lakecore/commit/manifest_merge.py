@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from lakecore.commit.partitions import PartitionBounds
 from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live_entries
+from lakecore.metadata.manifest.live_entries import identity_hash, live_places
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.options import Option, parse_size
 from lakecore.store.manifests import MANIFEST_TARGET_SIZE
 
-__all__ = ["MergePolicy", "drop_cancelled", "full_merge_due", "full_merge_inputs", "minor_groups"]
+__all__ = ["FullMerge", "MergePolicy", "added_with", "full_merge_due", "full_merge_inputs", "minor_groups"]
 
 MIN_COUNT = Option("manifest.merge-min-count", int, 30, "Small manifests at the end that start a merge.")
 FULL_THRESHOLD = Option(
@@ -67,24 +68,54 @@ def full_merge_inputs(
     return frozenset(names if len(names) > 1 else ())
 
 
-def drop_cancelled(
-    parts: Sequence[ManifestEntries], must_change: Sequence[bool], deletes: ManifestEntries
-) -> tuple[frozenset[int], ManifestEntries]:
-    """Apply a full merge to manifests given by their entries, in order.
+class FullMerge:
+    """It applies a full merge to one manifest after the other, so that only one is in memory.
 
-    It returns the numbers of the `parts` that stay as they are (nothing in them was deleted, and they need
-    not change), and the entries of the others, in order, without DELETEs and without what `deletes` cancels.
+    Of the others it keeps a hash of each file that they add, to find files that are added twice.
     """
-    origin = np.repeat(np.arange(len(parts)), [len(part.sources) for part in parts])
-    everything = ManifestEntries.concat([*parts, deletes])
-    split = sum(len(part) for part in parts)
-    adds = everything.kind[:split] == EntryKind.ADD
-    after = live_entries(everything, where="manifest lists")
-    survivors = origin[after.source] if len(after) else np.zeros(0, np.int64)
-    before = np.bincount(origin[everything.source[:split][adds]], minlength=len(parts))
-    unhurt = np.bincount(survivors, minlength=len(parts)) == before
-    unchanged = frozenset(i for i in range(len(parts)) if unhurt[i] and not must_change[i])
-    return unchanged, after.select(~np.isin(survivors, list(unchanged)))
+
+    def __init__(self, deletes: ManifestEntries) -> None:
+        """`deletes` are all DELETE entries of the manifests."""
+        self._deletes = deletes
+        self._deleted = np.sort(identity_hash(deletes))
+        self._added: list[npt.NDArray[np.uint64]] = []
+
+    def remaining(self, part: ManifestEntries) -> ManifestEntries:
+        """Return the files that one manifest adds and no manifest deletes, in order."""
+        adds = part.select(part.kind == EntryKind.ADD)
+        hashes = identity_hash(adds)
+        self._added.append(hashes)
+        doubtful = np.flatnonzero(_contains(self._deleted, hashes))
+        if not len(doubtful):
+            return adds
+        rivals = self._deletes.select(np.isin(identity_hash(self._deletes), hashes[doubtful]))
+        alive = doubtful[live_places(ManifestEntries.concat([adds.select(doubtful), rivals]))]
+        keep = np.ones(len(adds), np.bool_)
+        keep[doubtful] = False
+        keep[alive] = True
+        return adds.select(keep)
+
+    def suspects(self) -> npt.NDArray[np.uint64]:
+        """Return the hashes that more than one added file has, of all manifests so far. They are of files
+        that are added twice, or of equal hashes by chance.
+        """
+        hashes = np.sort(np.concatenate(self._added)) if self._added else np.zeros(0, np.uint64)
+        return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+
+
+def _contains(ranked: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    if not len(ranked):
+        return np.zeros(len(hashes), np.bool_)
+    places = np.minimum(np.searchsorted(ranked, hashes), len(ranked) - 1)
+    return np.equal(ranked[places], hashes)
+
+
+def added_with(part: ManifestEntries, hashes: npt.NDArray[np.uint64]) -> ManifestEntries:
+    """Return the files that a manifest adds and whose identities have these hashes. They share no memory with
+    others.
+    """
+    adds = part.select(part.kind == EntryKind.ADD)
+    return adds.select(np.isin(identity_hash(adds), hashes)).own_copy()
 
 
 def minor_groups(

@@ -156,14 +156,21 @@ class ManifestStore:
 
     def write(self, entries: ManifestEntries) -> tuple[ManifestFile, ...]:
         """Write new manifests with `entries`, rolled at the target size; a failure leaves none behind."""
+        return self.write_parts([entries])
+
+    def write_parts(self, parts: Iterable[ManifestEntries]) -> tuple[ManifestFile, ...]:
+        """Write new manifests with the entries of all `parts`, as `write` does. In memory are those of one
+        manifest and of one part.
+        """
         unique = self.clock.fresh_id()
         written: list[ManifestFile] = []
-        parts = encode_manifests(entries, self.target_size, self.file_format)
+        encoded = encode_manifests(parts, self.target_size, self.file_format)
         try:
-            for number, (part, data) in enumerate(parts):
-                name = f"manifest-{unique}-{number}"
+            for part, data in encoded:
+                name = f"manifest-{unique}-{len(written)}"
                 self._write_new(name, data)
                 written.append(describe_manifest(part, name, len(data), self.schema.partition_type))
+                del part, data  # before the next ones are made
         except BaseException:
             for file in written:
                 self._discard(file.file_name)

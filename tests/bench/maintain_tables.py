@@ -22,14 +22,18 @@ from lakecore.commit.request import CommitRequest
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
-from lakecore.row.binary_row import encode_row
+from lakecore.row.binary_row import decode_row, encode_row
 from lakecore.table import Table
 from tests.bench.tables import CACHE
 
-__all__ = ["CHURN", "make", "warehouse_of", "working_copy"]
+__all__ = ["CHURN", "make", "make_history", "touch_files_of", "warehouse_of", "working_copy"]
 
 CHURN = 50
 """Files that each commit of the long history replaces."""
+MOST_SNAPSHOTS = 2000
+"""Longer histories (`make_history`) replace more files in a commit."""
+_LINKS = 50_000
+"""Names of one file; ext4 allows 65,000."""
 STAYING = 1000
 """Files that none of them touches."""
 BUCKETS, PARTITIONS, ORPHANS = 10, 100, 100
@@ -88,17 +92,49 @@ def _create(lake: FilesystemCatalog, name: str, partitions: Sequence[str], bucke
     return lake.create_table(f"db.{name}", definition)
 
 
-def _history(lake: FilesystemCatalog, snapshots: int) -> None:
+def make_history(warehouse: Path, files: int) -> Path:
+    """A warehouse with `db.history` alone, whose commits replace so many files in all."""
+    shutil.rmtree(warehouse, ignore_errors=True)
+    churn = max(CHURN, files // MOST_SNAPSHOTS)
+    lake = load_catalog(str(warehouse), create_warehouse=True, **{"local.fsync": "false"})
+    _history(lake, files // churn, churn)
+    return warehouse
+
+
+def touch_files_of(warehouse: Path, name: str) -> None:
+    """Give each live file of a table a name in its directory, and one in a hundred a second one that no commit has. All
+    are names of a few empty files.
+    """
+    lake = load_catalog(str(warehouse), create_warehouse=False)
+    table = lake.load_table(name)
+    empty, count = Path(table.path).parent / "empty", 0
+    (key,) = table.schema.partition_type.fields
+    for plan in table.scan().plans():
+        for partition, bucket, names in plan.names():
+            (value,) = decode_row(partition, table.schema.partition_type)
+            folder = f"{table.path}/{key.name}={value}/bucket-{bucket}"
+            os.makedirs(folder, exist_ok=True)
+            for file in names:
+                for path in (file.decode(), f"data-{count}.parquet")[: 1 + (count % 100 == 0)]:
+                    if count % _LINKS == 0:
+                        empty.unlink(missing_ok=True)
+                        empty.touch()
+                    os.link(empty, f"{folder}/{path}")
+                    count += 1
+    empty.unlink(missing_ok=True)
+
+
+def _history(lake: FilesystemCatalog, snapshots: int, churn: int = CHURN) -> None:
     """One commit of files that stay, then as many as asked for that each replace the same number of files."""
     table = _create(lake, "history", (), -1)
     commit = table._committer().commit
-    churning = _files(table, 0, CHURN)
+    churning = _files(table, 0, churn)
     first = (*_files(table, 1, STAYING), *churning)
     _touch(Path(table.path) / "bucket-0", first)
     message = CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=-1)
     commit([replace(message, new_files=first)], CommitRequest(user="bench", identifier=BATCH_IDENTIFIER))
     for number in range(snapshots):
-        fresh = _files(table, 2 + number, CHURN)
+        fresh = _files(table, 2 + number, churn)
         _touch(Path(table.path) / "bucket-0", fresh)
         change = replace(message, compact_before=churning, compact_after=fresh)
         commit([change], CommitRequest(user="bench", identifier=BATCH_IDENTIFIER))

@@ -6,29 +6,40 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bench.scale import makespan, schedules
 from tests.bench.scale_picture import picture
+from tests.bench.scale_schedule import makespan, of_tables, one_driver
 
 
 @pytest.mark.parametrize(
-    ("units", "executors", "plan", "ends"),
+    ("units", "executors", "ends"),
+    [([3, 3, 3, 3], 1, 12), ([3, 3, 3, 3], 2, 6), ([9, 1, 1, 1], 2, 9), ([], 4, 0)],
+)
+def test_the_executor_that_is_free_first_takes_the_next_unit(
+    units: list[float], executors: int, ends: float
+) -> None:
+    assert makespan(units, executors) == ends
+
+
+@pytest.mark.parametrize(
+    ("tables", "executors", "plan", "unit", "rest", "ends"),
     [
-        ([3, 3, 3, 3], 1, 0, 12),
-        ([3, 3, 3, 3], 2, 0, 6),
-        ([3, 3, 3, 3], 8, 1, 7),  # the last one is planned after 4 s
-        ([9, 1, 1, 1], 2, 0, 9),
-        ([], 4, 1, 0),
+        (4, 1, 0, 3, 0, 12),
+        (4, 8, 1, 3, 0, 7),  # the last one is planned after 4 s
+        (3, 8, 1, 0, 1, 6),  # the driver does all of the work
+        (2, 2, 1, 5, 1, 8),  # the second unit ends at 7
+        (2, 2, 3, 1, 1, 8),  # the rest of the first table waits for the plan of the second
+        (0, 4, 1, 1, 1, 0),
     ],
 )
-def test_a_unit_begins_when_it_is_planned_and_an_executor_is_free(
-    units: list[float], executors: int, plan: float, ends: float
+def test_a_driver_plans_and_commits_one_table_at_a_time(
+    tables: int, executors: int, plan: float, unit: float, rest: float, ends: float
 ) -> None:
-    assert makespan(units, executors, plan) == ends
+    assert one_driver(tables, executors, plan, unit, rest) == ends
 
 
-def test_a_plan_is_no_part_of_the_unit() -> None:
-    first = schedules({"cpu": 30.0, "size": 10}, {"cpu": 10.0, "size": 10})[0]
-    assert first == {"tables": 100, "executors": 1, "plan_seconds": 1, "unit_seconds": 2, "seconds": 201}
+def test_schedules_have_both_ways() -> None:
+    first = of_tables({"plan": 1.0, "unit": 2.0, "rest": 3.0})[0]
+    assert first == {"tables": 100, "executors": 1, "one_driver": 402.0, "a_task_for_each": 600.0}
 
 
 def test_the_picture_has_a_line_for_each_curve_in_both_panels() -> None:

@@ -150,35 +150,68 @@ def encode_manifest(
     manifests.
     """
     rows = entries if isinstance(entries, ManifestEntries) else ManifestEntries.from_rows(entries)
-    (data,) = [data for _, data in encode_manifests(rows, None, kind)] or [_encode_rows([], kind)]
+    (data,) = [data for _, data in encode_manifests([rows], None, kind)] or [_encode_rows([], kind)]
     return data
 
 
 def encode_manifests(
-    entries: ManifestEntries, target_size: int | None, kind: ManifestFormat = "avro"
+    parts: Iterable[ManifestEntries], target_size: int | None, kind: ManifestFormat = "avro"
 ) -> Iterator[tuple[ManifestEntries, bytes]]:
-    """Yield manifests that end once they reach `target_size` bytes (None: never), each with its entries.
+    """Yield manifests that end once they reach `target_size` bytes (None: never), each with its entries. They
+    have the entries of all `parts`, in order.
 
     Nothing comes out for no entries. Cost: 3 us for an entry that was read from a manifest of the present
     schema (its record is copied), 70 us for another.
     """
+    waiting = _Waiting(parts)
     if kind != "avro":
-        step = len(entries) if target_size is None else _ARROW_ROWS
-        for low in range(0, len(entries), step or 1):
-            part = entries.select(slice(low, low + step))
+        for _ in waiting.arrivals():
+            while target_size is not None and len(waiting) >= _ARROW_ROWS:
+                part = waiting.first(_ARROW_ROWS)
+                yield part, _encode_rows(part.rows(), kind)
+        if len(waiting):
+            part = waiting.first(len(waiting))
             yield part, _encode_rows(part.rows(), kind)
         return
     blocks: list[AvroBlock] = []
-    first = last = size = 0
-    for block in record_blocks(_entry_bytes(entries)):
+    count = size = 0
+    for block in record_blocks(chain.from_iterable(map(_entry_bytes, waiting.arrivals()))):
         blocks.append(block)
-        last += block.count
+        count += block.count
         size += len(block.data)
         if target_size is not None and size >= target_size:
-            yield entries.select(slice(first, last)), encode_container(MANIFEST_SCHEMA, blocks)
-            blocks, first, size = [], last, 0
+            yield waiting.first(count), encode_container(MANIFEST_SCHEMA, blocks)
+            blocks, count, size = [], 0, 0
     if blocks:
-        yield entries.select(slice(first, last)), encode_container(MANIFEST_SCHEMA, blocks)
+        yield waiting.first(count), encode_container(MANIFEST_SCHEMA, blocks)
+
+
+class _Waiting:
+    """The entries that came and are in no manifest yet, in order."""
+
+    def __init__(self, parts: Iterable[ManifestEntries]) -> None:
+        self._parts = parts
+        self._waiting: list[ManifestEntries] = []
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._waiting)
+
+    def arrivals(self) -> Iterator[ManifestEntries]:
+        """Yield each part when it has come."""
+        for part in self._parts:
+            self._waiting.append(part)
+            yield part
+
+    def first(self, count: int) -> ManifestEntries:
+        """Return the first `count` entries; they wait no longer."""
+        taken: list[ManifestEntries] = []
+        while count:
+            part = self._waiting.pop(0)
+            taken.append(part.select(slice(0, count)))
+            if len(part) > count:
+                self._waiting.insert(0, part.select(slice(count, None)))
+            count -= len(taken[-1])
+        return ManifestEntries.concat([part for part in taken if len(part)])
 
 
 def _encode_rows(rows: Sequence[ManifestEntry], kind: ManifestFormat) -> bytes:

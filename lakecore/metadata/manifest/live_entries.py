@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
-from lakecore.metadata.manifest.byte_words import mix
+from lakecore.metadata.manifest.byte_words import hash_bytes, mix
 from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 
@@ -27,6 +27,7 @@ __all__ = [
     "identity_hash",
     "live_and_deletes",
     "live_entries",
+    "live_places",
     "net_entries",
     "remaining_deletes",
     "with_kind",
@@ -45,6 +46,13 @@ def live_entries(
     """
     keep = _outcome(entries, strict, where).add
     return entries.select(keep)
+
+
+def live_places(entries: ManifestEntries) -> Ints:
+    """Return the places of the ADD entries that no DELETE cancels, in order; of one that is added twice the
+    first.
+    """
+    return np.flatnonzero(_outcome(entries, False, "").add)
 
 
 def remaining_deletes(entries: ManifestEntries) -> ManifestEntries:
@@ -97,12 +105,14 @@ class _Outcome:
 
 
 def identity_hash(entries: ManifestEntries) -> Ints:
-    """Return a 64-bit hash over the identity of each entry. The partition takes part as its code."""
-    place = (entries.partition.astype(np.uint64) << np.uint64(32)) | (
+    """Return a 64-bit hash over the identity of each entry. Equal identities have equal hashes, also of other
+    manifests.
+    """
+    state = mix(entries.name_hash, hash_bytes(entries.partitions)[entries.partition])
+    place = (entries.level.astype(np.uint64) << np.uint64(32)) | (
         entries.bucket.astype(np.uint64) & np.uint64(0xFFFFFFFF)
     )
-    state = mix(entries.name_hash, place)
-    return mix(mix(state, entries.level.astype(np.uint64)), entries.extra_hash)
+    return mix(mix(state, place), entries.extra_hash)
 
 
 def identity_groups(entries: ManifestEntries) -> tuple[Ints, Ints]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy, full_merge_due, full_merge_inputs, minor_groups
 from lakecore.commit.partitions import PartitionBounds
-from lakecore.errors import UnsupportedError
+from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.manifest.data_file import EntryKind, SimpleStats
-from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries, RowSource
+from lakecore.metadata.manifest.entry_request import EntryRequest
 from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import encode_row
@@ -108,6 +112,93 @@ def test_merged_manifests_mean_the_same(policy: MergePolicy, after: list[str]) -
     assert sorted(names) == ["b", "c", "d"]
 
 
+def test_an_upgrade_removes_the_file_of_the_lower_level_alone() -> None:
+    """The same name in another partition, in another bucket and on another level is another file."""
+    table = CommitTable(SCHEMA)
+    parts = [encode_row((day,), table.schema.partition_type) for day in (1, 2)]
+    places = [(parts[0], 0, 4), (parts[1], 0, 4), (parts[0], 1, 4), (parts[0], 0, 5)]
+    adds = [
+        manifest_entry(data_file("a", level=level), partition=partition, bucket=bucket)
+        for partition, bucket, level in places
+    ]
+    removed = manifest_entry(data_file("a", level=4), kind=EntryKind.DELETE, partition=parts[0], bucket=0)
+    rows = [[adds[1], adds[0]], [adds[2]], [removed, adds[3]]]
+    before = [file for part in rows for file in table.manifests.write(ManifestEntries.from_rows(part))]
+    merged = ManifestDraft(table.manifests).merge(
+        before, table.schema.partition_type, MergePolicy(1 << 20, 30, 1)
+    )
+    assert [(e.partition, e.bucket, e.file.level) for e in table.manifests.read(merged)] == places[1:]
+
+
+@pytest.mark.parametrize(
+    "manifests", [(("ab", ""), ("bc", "")), (("abb", ""), ("c", "")), (("b", ""), ("ab", "b"))]
+)
+def test_a_file_that_is_added_twice_is_told_and_nothing_stays(
+    manifests: tuple[tuple[str, str], ...],
+) -> None:
+    table = CommitTable()
+    before = write(table, *manifests)
+    kept = {status.name for status in table.storage.list(table.paths.manifest_dir)}
+    with pytest.raises(CorruptDataError, match="file b of bucket 0, level 0 is added twice"):
+        ManifestDraft(table.manifests).merge(before, table.schema.partition_type, MergePolicy(1 << 20, 30, 1))
+    assert {status.name for status in table.storage.list(table.paths.manifest_dir)} == kept
+
+
+def test_equal_hashes_by_chance_are_not_the_same_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("commit.manifest_merge", "metadata.manifest.live_entries"):
+        monkeypatch.setattr(
+            f"lakecore.{module}.identity_hash", lambda entries: np.zeros(len(entries), np.uint64)
+        )
+    table = CommitTable()
+    before = write(table, ("ab", ""), ("c", ""), ("", "ax"), ("d", ""))
+    merged = ManifestDraft(table.manifests).merge(
+        before, table.schema.partition_type, MergePolicy(1 << 20, 30, 1)
+    )
+    assert content(table, merged) == ["+b +c +d"]
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet", "orc"])
+def test_a_full_merge_has_one_manifest_after_the_other_in_memory(kind: str) -> None:
+    """Entries of 60 manifests are joined to some larger ones, while few of them are in memory."""
+    options = {"manifest.target-file-size": "1 kb", "manifest.format": kind}
+    table = CommitTable(table_schema(options=options))
+    alive: list[weakref.ref[RowSource]] = []
+    most = 0
+
+    class Watched(RowSource):
+        pass
+
+    class Counting(ManifestStore):
+        def read(self, files: Sequence[ManifestFile], *request: EntryRequest) -> ManifestEntries:
+            nonlocal most
+            entries = ManifestEntries.from_rows(super().read(files, *request).rows())
+            watched = Watched(tuple(entries.files()))
+            alive.append(weakref.ref(watched))
+            most = max(most, sum(one() is not None for one in alive))
+            return replace(entries, sources=(watched,))
+
+    before = [
+        file
+        for first in range(60)
+        for file in table.manifests.write(
+            ManifestEntries.from_rows([manifest_entry(data_file(f"{first:02d}-{n:02d}")) for n in range(40)])
+        )
+    ]
+    before += write(table, ("", ""), ("z", "")) + list(
+        table.manifests.write(
+            ManifestEntries.from_rows([manifest_entry(data_file("07-11"), kind=EntryKind.DELETE)])
+        )
+    )
+    store = Counting(table.storage, table.paths, table.schema, table.clock)
+    merged = ManifestDraft(store).merge(before, table.schema.partition_type, MergePolicy(1 << 20, 30, 1))
+    found = [entry.file.file_name for entry in table.manifests.read(merged)]
+    assert found == [name for n in range(2400) if (name := f"{n // 40:02d}-{n % 40:02d}") != "07-11"] + ["z"]
+    if kind == "avro":
+        assert 2 < len(merged) < 60
+        assert most < 30
+        assert all(file.file_size > 1 << 10 for file in merged[:-1])
+
+
 def test_a_draft_removes_what_it_wrote_and_nothing_else() -> None:
     table = CommitTable()
     before = write(table, ("ab", ""), ("", "a"))
@@ -174,5 +265,5 @@ class _WriteElsewhere(ManifestStore):
         super().__init__(*where)  # type: ignore[arg-type]
         object.__setattr__(self, "_target", target)
 
-    def write(self, entries: ManifestEntries) -> tuple[ManifestFile, ...]:
-        return self._target.write(entries)  # type: ignore[attr-defined,no-any-return]
+    def write_parts(self, parts: Iterable[ManifestEntries]) -> tuple[ManifestFile, ...]:
+        return self._target.write_parts(parts)  # type: ignore[attr-defined,no-any-return]

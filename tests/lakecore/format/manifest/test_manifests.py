@@ -251,7 +251,7 @@ def test_mixed_formats_keep_their_order() -> None:
 
 def test_rolling_cuts_at_the_target_size() -> None:
     entries = ManifestEntries.from_rows([entry(number) for number in range(1500)])
-    parts = list(encode_manifests(entries, 5_000))
+    parts = list(encode_manifests([entries], 5_000))
     assert len(parts) > 3
     assert all(len(data) < 40_000 for _, data in parts)
     assert [row for part, _ in parts for row in part.rows()] == entries.rows()
