@@ -103,7 +103,7 @@ class ManifestDraft:
             return None
         candidates = [manifest for manifest in before if manifest.file_name in inputs]
         unhurt: list[ManifestFile] = []
-        written = self._write(self._changed(candidates, deletes, unhurt, policy))
+        written = self._write(self._entries_to_rewrite(candidates, deletes, unhurt, policy))
         # the rule's order: manifests never read, manifests read and found unhurt, new ones
         unread = [m for m in before if m.file_name not in inputs]
         return (*unread, *unhurt, *written)
@@ -117,7 +117,7 @@ class ManifestDraft:
                 parts.append(entries.select(entries.kind == EntryKind.DELETE).own_copy())
         return ManifestEntries.concat(parts)
 
-    def _changed(
+    def _entries_to_rewrite(
         self,
         manifests: Sequence[ManifestFile],
         deletes: ManifestEntries,
@@ -138,7 +138,7 @@ class ManifestDraft:
                 continue
             _refuse_unknown([entries])
             yield remaining
-        hashes = merge.suspects()
+        hashes = merge.shared_hashes()
         if len(hashes):
             parts = (self._manifests.read([manifest]) for manifest in manifests)
             doubtful = ManifestEntries.concat([added_with(part, hashes) for part in parts])

@@ -95,7 +95,7 @@ class FullMerge:
         keep[alive] = True
         return adds.select(keep)
 
-    def suspects(self) -> npt.NDArray[np.uint64]:
+    def shared_hashes(self) -> npt.NDArray[np.uint64]:
         """Return the hashes that more than one added file has, of all manifests so far. They are of files
         that are added twice, or of equal hashes by chance.
         """

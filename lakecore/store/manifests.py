@@ -162,11 +162,12 @@ class ManifestStore:
         """Write new manifests with the entries of all `parts`, as `write` does. In memory are those of one
         manifest and of one part.
         """
-        unique = self.clock.fresh_id()
+        unique = ""
         written: list[ManifestFile] = []
         encoded = encode_manifests(parts, self.target_size, self.file_format)
         try:
             for part, data in encoded:
+                unique = unique or self.clock.fresh_id()
                 name = f"manifest-{unique}-{len(written)}"
                 self._write_new(name, data)
                 written.append(describe_manifest(part, name, len(data), self.schema.partition_type))

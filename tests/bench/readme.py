@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tests.bench import scale_tables
 from tests.bench.figures import FIGURES, ROOT
 
 __all__ = ["PAGES", "TABLES", "with_figures"]
@@ -55,7 +56,7 @@ SPARK_IO = {
     "into_append": ("writing: append", 1.0),
     "into_keyed": ("four buckets with a key", 1.5),
 }
-PAGES = ("README.md", "docs/performance.md")
+PAGES = ("README.md", "docs/performance.md", "docs/scale.md")
 """The pages that have tables of figures."""
 AIMED_CPU = 1.55
 _BLOCK = re.compile(
@@ -277,7 +278,17 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "spark-io": spark_io,
     "others": others,
     "catalogs": catalogs,
+    "scale-files": lambda: _scale(scale_tables.curves_of_files),
+    "scale-tables": lambda: _scale(scale_tables.curves_of_tables),
+    "scale-schedules": lambda: _scale(scale_tables.schedules),
 }
+
+
+def _scale(rows: Callable[[Mapping[str, Any]], list[Sequence[str]]]) -> str:
+    """A table of docs/scale.md, with the circumstances."""
+    found = _load("scale")
+    head, *lines = (_row(first, rest) for first, *rest in rows(found["figures"]))
+    return "\n".join([head, "|---" * (head.count("|") - 1) + "|", *lines, "", _measured(found)])
 
 
 def _load(name: str) -> dict[str, Any]:

@@ -112,7 +112,8 @@ class _Run:
         figures = {"curves": self._curves, "schedule": _schedule(self._curves)}
         self._folder.mkdir(parents=True, exist_ok=True)
         drawn = {name: points for name, points in self._curves.items() if name != "shares"}
-        (self._folder / "scale.svg").write_text(picture(drawn))
+        if any(drawn.values()):
+            (self._folder / "scale.svg").write_text(picture(drawn))
         write_figures("scale", self._measured, figures, self._folder)
 
 

@@ -19,6 +19,7 @@ from lakecore.store.manifests import ManifestStore
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from lakecore.verify.fsck.findings import FindingKind
+from lakecore.verify.proof import snapshot_check
 from tests.support.lake import key_table, memory_catalog, put, rows_of
 
 Change_ = Callable[[Change], Change]
@@ -74,11 +75,11 @@ def indexes_of(spoilt: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], N
 
 def described(**other: Any) -> Callable[[pytest.MonkeyPatch], None]:
     """The lines of new manifests are wrong."""
-    right = ManifestStore.write
+    right = ManifestStore.write_parts
     return lambda patch: patch.setattr(
         ManifestStore,
-        "write",
-        lambda store, entries: tuple(replace(line, **other) for line in right(store, entries)),
+        "write_parts",
+        lambda store, parts: tuple(replace(line, **other) for line in right(store, parts)),
     )
 
 
@@ -114,8 +115,12 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("at_once", [snapshot_check.ENTRIES_AT_ONCE, 1], ids=["whole", "in shares"])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_snapshot_that_is_not_the_commit_is_not_published(name: str) -> None:
+def test_a_snapshot_that_is_not_the_commit_is_not_published(
+    name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_check, "ENTRIES_AT_ONCE", at_once)
     catalog, table = table_with_vectors()
     fault, says = FAULTS[name]
     before, rows = table._stores.snapshots.latest_id(), rows_of(table)

@@ -5,7 +5,7 @@ condition on each column they read what they read of the files that were there b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from lakecore.jobs import compact
 from lakecore.verify.digest.row_groups import GroupFacts
 from tests.fuzz.parquet_shapes import FIXED_OPTIONS, NAME, Dice, add_file, file_paths, judge_copies, run_case
 from tests.fuzz.parquet_values import KINDS
+from tests.spark_versions.copied import CONDITIONS, read_copies
+from tests.support.copied_tables import COPIES, copied_table
 from tests.support.oracle import Oracle
 from tests.support.parquet_readers import (
     ReadFiles,
@@ -98,6 +100,19 @@ def test_every_reader_reads_runs_of_pages_as_rows_without_copies(
     assert verdict.problem == ""
     assert verdict.runs > 0
     assert set(verdict.reads) == set(readers)
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_spark_reads_each_kind_of_copies_with_conditions(
+    kind: str, session: SparkSession, java: Oracle, tmp_path: Path
+) -> None:
+    """Single row groups of a merge by key are among them. `make spark-versions` asks Spark 3.5 and Paimon's connector."""
+    catalog = load_catalog(str(tmp_path), **{"local.fsync": "false"})
+    catalog.create_database("d")
+    tables = {kind: asdict(copied_table(kind, catalog, java))}
+    found = read_copies(session, tables, ("spark", "spark, row by row"))
+    assert found["problems"] == []
+    assert set(found["counts"][kind].values()) == {len(CONDITIONS)}
 
 
 def test_readers_of_spark_notice_wrong_places_of_pages(

@@ -2,7 +2,8 @@
 `python -m tests.spark_versions --only 3.5`.
 
 Each version has an environment of its own in `.cache`, made from the locks beside this file. Java Paimon reads the
-tables that the pipeline wrote. With PySpark 3.5 Paimon's own connector goes on with one of them, and then lakecore again.
+tables that the pipeline wrote. With PySpark 3.5 Paimon's own connector goes on with one of them, and then lakecore again; it and
+Spark's own readers read tables of which files were copied (`--copies` does that alone).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ import lakecore
 from lakecore.jobs import compact
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.spark_io import PYSPARK, connector
+from tests.spark_versions.copied import CONDITIONS
 from tests.spark_versions.expected import ENVIRONMENTS, java_rows, outcomes
+from tests.support.copied_tables import COPIES, copied_table
 from tests.support.environments import ROOT, locked_environment
 from tests.support.oracle import Oracle, findings
 
@@ -76,6 +80,25 @@ def _go_on_in_turns(python: Path, lake: Path, oracle: Oracle) -> None:
         assert findings(oracle.fsck(lake, "d.keyed")) == set()
 
 
+def read_copies(oracle: Oracle) -> dict[str, Any]:
+    """Make a table of each kind of copies, and have Spark 3.5 and Paimon's connector read them with filters.
+    Raises AssertionError.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        lake = Path(folder) / "lake"
+        catalog = lakecore.load_catalog(lake, create_warehouse=True, **{"local.fsync": "false"})
+        catalog.create_database("d")
+        tables = {kind: asdict(copied_table(kind, catalog, oracle)) for kind in COPIES}
+        for kind in COPIES:
+            assert findings(oracle.fsck(lake, f"d.{kind}")) == set(), kind
+        command = ["-m", "tests.spark_versions.copied", str(connector())]
+        found = json.loads(
+            _output(environment(PYSPARK), command, lake.parent, json.dumps(tables)).splitlines()[-1]
+        )
+    assert found["problems"] == []
+    return {"conditions": len(CONDITIONS), "tables": found["counts"]}
+
+
 def _rows(catalog: lakecore.FilesystemCatalog) -> list[list[int]]:
     scan = catalog.load_table("d.keyed").scan(columns=["k", "v"])
     return sorted([row["k"], row["v"]] for row in scan.to_arrow().to_pylist())
@@ -93,7 +116,7 @@ def _pipeline(python: Path, lake: Path) -> dict[str, Any]:
     return dict(json.loads(out.splitlines()[-1]))
 
 
-def _output(python: Path, arguments: list[str], folder: Path) -> str:
+def _output(python: Path, arguments: list[str], folder: Path, given: str = "") -> str:
     settings = {
         **os.environ,
         "PYSPARK_PYTHON": str(python),
@@ -101,7 +124,9 @@ def _output(python: Path, arguments: list[str], folder: Path) -> str:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     command = [str(python), *arguments]
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False, cwd=folder)
+    done = subprocess.run(
+        command, env=settings, input=given, capture_output=True, text=True, check=False, cwd=folder
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -109,15 +134,18 @@ def _output(python: Path, arguments: list[str], folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=ENVIRONMENTS, nargs="*", default=list(ENVIRONMENTS))
+    parser.add_argument("--copies", action="store_true", help="only read copied files, with PySpark 3.5")
     parser.add_argument("--folder", type=Path, default=FIGURES, help="where the figures go")
     arguments = parser.parse_args()
     measured = conditions((JAVA,))
     figures: dict[str, object] = {}
     with Oracle(JAVA) as oracle:
-        for name in arguments.only:
+        if arguments.copies or PYSPARK in arguments.only:
+            print(write_figures("spark_copies", measured, read_copies(oracle), arguments.folder))
+        for name in () if arguments.copies else arguments.only:
             figures[name] = run(name, oracle)
             print(f"{name}: {json.dumps(figures[name])}", flush=True)
-    if arguments.only == list(ENVIRONMENTS):
+    if figures and arguments.only == list(ENVIRONMENTS):
         print(write_figures("spark_versions", measured, figures, arguments.folder))
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark_versions.copied import CONDITIONS, READERS
 from tests.spark_versions.expected import ENVIRONMENTS, PLANNED
 from tests.spark_versions.pipeline import STEPS
+from tests.support.copied_tables import COPIES
 
 ROOT = Path(__file__).parents[2]
 ROWS = {
@@ -34,6 +36,12 @@ def test_every_version_ran_and_did_what_is_planned() -> None:
         assert {step: run[step] for step in STEPS} == {
             step: "works" if version >= PLANNED.get(step, (0, 0)) else "refused" for step in STEPS
         }
+
+
+def test_spark_and_the_connector_read_each_kind_of_copies_with_every_condition() -> None:
+    found = json.loads((ROOT / "docs/figures/spark_copies.json").read_text())["figures"]
+    assert found["conditions"] == len(CONDITIONS)
+    assert found["tables"] == {kind: dict.fromkeys(READERS, len(CONDITIONS)) for kind in COPIES}
 
 
 @pytest.mark.parametrize("step", ROWS)

@@ -204,14 +204,14 @@ class _Waiting:
 
     def first(self, count: int) -> ManifestEntries:
         """Return the first `count` entries; they wait no longer."""
-        taken: list[ManifestEntries] = []
+        parts: list[ManifestEntries] = []
         while count:
             part = self._waiting.pop(0)
-            taken.append(part.select(slice(0, count)))
+            parts.append(part.select(slice(0, count)))
             if len(part) > count:
                 self._waiting.insert(0, part.select(slice(count, None)))
-            count -= len(taken[-1])
-        return ManifestEntries.concat([part for part in taken if len(part)])
+            count -= len(parts[-1])
+        return ManifestEntries.concat([part for part in parts if len(part)])
 
 
 def _encode_rows(rows: Sequence[ManifestEntry], kind: ManifestFormat) -> bytes:
