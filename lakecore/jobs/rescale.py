@@ -121,6 +121,8 @@ def _advice(job: Job, chore: Chore, count: int) -> tuple[str, ...]:
     if option in (count, -2):
         return ()
     return (
-        f"option bucket is {option}, and writers refuse partitions with {count} buckets until it is set: "
+        f"option bucket is {option}. Until it is set, writers refuse partitions with {count} buckets; those "
+        "of Java refuse only buckets with files, and otherwise write keys into wrong buckets. Before they "
+        "start: "
         f"lakecore alter {job.table} --set bucket={count}",
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.format.avro.foreign_types import unreadable_fields
 from lakecore.format.data_reader import open_reader
+from lakecore.format.parquet.foreign_types import unreadable_columns
+from lakecore.format.parquet.reader import ParquetReader
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus
 from lakecore.types.arrow import row_type_from_arrow
 from lakecore.types.datatypes import DataField, RowType, with_nullable
@@ -15,6 +18,12 @@ from lakecore.types.datatypes import DataField, RowType, with_nullable
 __all__ = ["HiveDirectory", "SourceFile", "columns_of_file", "read_directory"]
 
 _MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
+_REMEDIES = {
+    "parquet": "with signed numbers, floats of four or eight bytes, times in milliseconds, and timestamps in "
+    "microseconds or as INT96",
+    "avro": "with plain types, times in milliseconds, timestamps in microseconds, decimals of bytes, and "
+    'unions of "null" and one type, in this order',
+}
 _DEEPEST = 32
 _NULL = ("__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__")
 
@@ -42,8 +51,8 @@ class HiveDirectory:
 def read_directory(file_io: FileIO, directory: str) -> HiveDirectory:
     """Find the files and look at the columns of each; hidden and empty ones are passed over.
 
-    Raises NotFoundError without files, UnsupportedError for a Paimon table, links and other formats,
-    InvalidInputError for files whose partitions or columns differ.
+    Raises NotFoundError without files, UnsupportedError for a Paimon table, links, other formats and columns
+    that Java Paimon would not read, InvalidInputError for files whose partitions or columns differ.
     """
     _check_outside_of_tables(file_io, directory)
     files = tuple(_files(file_io, directory, (), 0))
@@ -83,13 +92,28 @@ def _check_outside_of_tables(file_io: FileIO, directory: str) -> None:
 
 
 def columns_of_file(file_io: FileIO, file: SourceFile) -> tuple[DataField, ...]:
-    """Return the columns of a file. Raises the errors of its reader."""
+    """Return the columns of a file. Raises the errors of its reader, UnsupportedError for columns that Java
+    Paimon reads with other values or not at all.
+    """
+    if file.format == "avro":
+        _check_types(file, unreadable_fields(file_io, file.path))
     reader = open_reader(file_io, file.path, format_name=file.format)
     try:
+        if isinstance(reader, ParquetReader):
+            _check_types(file, unreadable_columns(reader.file.schema))
         row_type: RowType = row_type_from_arrow(reader.schema)
     finally:
         reader.close()
     return tuple(DataField(0, one.name, with_nullable(one.type, True)) for one in row_type.fields)
+
+
+def _check_types(file: SourceFile, problems: Mapping[str, str]) -> None:
+    if problems:
+        columns = "; ".join(f"{name} is {problem}" for name, problem in problems.items())
+        raise UnsupportedError(
+            f"{file.path}: Java Paimon does not read these columns as they are in the file: {columns}. "
+            f"Write the file anew {_REMEDIES[file.format]}"
+        )
 
 
 def _files(

@@ -68,6 +68,9 @@ _ADVICE = {
     FindingKind.LEVELS: "if only old snapshots have it, let these expire; with this merge engine, "
     "deletion vectors or changelog it is not known how the rows of both files add "
     "up: write the rows of the bucket again from their source, or roll back",
+    FindingKind.BUCKETS: "a writer continued with another bucket count after the partition was rescaled or "
+    "option bucket was changed: stop the writers, roll back to the snapshot before they wrote, set option "
+    "bucket, and write their rows again; or overwrite the partition from its source",
     FindingKind.KEY_ORDER: "merges follow the order of keys, and it is not known which rows they missed: "
     "write the rows of its bucket again from their source, or roll back",
     FindingKind.ROWS: "the file can be decoded, so either the file or its metadata belongs to another "

@@ -20,6 +20,7 @@ from lakecore.store.branches import BranchStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
+from lakecore.verify.fsck.bucket_counts import BucketCounts
 from lakecore.verify.fsck.data_files import DataFileCheck
 from lakecore.verify.fsck.findings import Finding, FindingKind, Findings, FsckReport
 from lakecore.verify.fsck.hash_indexes import HashIndexCheck
@@ -84,6 +85,7 @@ class _Check:
         self._ids = self._list_ids()
         self._findings, self._totals = Findings(), Totals()
         self._references = References(bucket_directory(paths, self._schema), paths)
+        self._bucket_counts = BucketCounts(self._findings, self._references.directory)
         self._inventory = Inventory(file_io, paths, self._findings, settings.now_ms, settings.older_than_ms)
         rows = DataFileCheck(file_io, self._findings, bool(self._schema.primary_keys), settings.deep)
         self._open_file = rows.check if settings.read_data else None
@@ -117,12 +119,14 @@ class _Check:
                 place, schemas = references.directory, lineage.schemas
                 check = HashIndexCheck(self._file_io, branch, own, schemas, place, findings)
                 check.check(*lineage.latest, read_data=settings.read_data and settings.deep)
+                self._bucket_counts.add(branch, own, lineage.latest[1])
         if check_pass.has_buckets:
             self._inventory.check_buckets(references, self._open_file)
 
     def _report(self, passes: int) -> FsckReport:
         self._inventory.check_rest()
         self._totals.report(self._findings, passes)
+        self._bucket_counts.report()
         return self._findings.report(moved=self._ids != self._list_ids())
 
     def _list_ids(self) -> list[tuple[int, ...]]:

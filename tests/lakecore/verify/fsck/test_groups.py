@@ -57,6 +57,10 @@ def change_latest(table: Table, change: Callable[[Entries], Entries], **values: 
     return path
 
 
+def all_live(table: Table) -> Entries:
+    return table._scanner.live_entries(table._stores.snapshots.latest()).rows()
+
+
 def written(table: Table, entry: ManifestEntry) -> Any:
     return table._stores.manifests.write(ManifestEntries.from_rows([entry]))
 
@@ -79,6 +83,22 @@ def test_every_file_that_is_duplicate_adds_is_named_and_nothing_else_is(table: T
     assert all("is added twice" in one.problem for one in doubles)
     kinds = {one.kind for one in findings_of(table)}
     assert kinds <= {FindingKind.MANIFEST, FindingKind.ORPHAN, FindingKind.TOTALS}
+
+
+def test_a_partition_has_one_bucket_count(table: Table) -> None:
+    """Also where its buckets are looked at in different passes."""
+    partition = min(entry.partition for entry in all_live(table))
+
+    def rescaled(entries: Entries) -> Entries:
+        return [
+            replace(one, total_buckets=4) if (one.partition, one.bucket) == (partition, 1) else one
+            for one in entries
+        ]
+
+    change_latest(table, rescaled)
+    [finding] = [one for one in findings_of(table) if one.kind is FindingKind.BUCKETS]
+    assert finding.path == f"{table.path}/p=a"
+    assert "of 2 and of 4 buckets" in finding.problem
 
 
 def test_a_manifest_that_cannot_be_read_hides_the_state_from_every_group(table: Table) -> None:

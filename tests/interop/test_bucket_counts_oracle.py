@@ -1,0 +1,47 @@
+"""A writer of Java continues with the old number of buckets after a rescale: fsck finds it, and says what to do."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import lakecore
+from lakecore.jobs import compact, fsck, rescale
+from lakecore.jobs.versions import rollback
+from tests.fuzz.row_lines import read_lines
+from tests.support.oracle import Oracle, OracleError
+
+TABLE = {
+    "columns": ["p STRING NOT NULL", "k INT NOT NULL", "v STRING"],
+    "primaryKeys": ["p", "k"],
+    "partitionKeys": ["p"],
+    "options": {"bucket": "2"},
+}
+
+
+@pytest.mark.parametrize("judge", ["oracle", "oracle2"])
+def test_rows_in_buckets_of_two_counts_are_damage(
+    judge: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Java refuses to write into a bucket that has files of another count, not into one without files."""
+    java: Oracle = request.getfixturevalue(judge)
+    java.create(tmp_path, "d.t", TABLE)
+    java.write(tmp_path, "d.t", [{"p": p, "k": k, "v": "first"} for p in "ab" for k in (1, 4)])
+    lake = lakecore.load_catalog(tmp_path)
+    compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+    rescale.run(rescale.Job(table="d.t", bucket_num=4, where="p=a"), lake)
+    assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()
+    sound = lake.load_table("d.t").latest_snapshot()
+    assert sound is not None
+    with suppress(OracleError):
+        java.write(tmp_path, "d.t", [{"p": "a", "k": k, "v": "second"} for k in (1, 4, 5)])
+
+    assert len(java.read(tmp_path, "d.t")) > 5, "Java reads rows of a key twice"
+    [finding] = fsck.run(fsck.Job(table="d.t"), lake).report.findings
+    assert (finding.kind.value, finding.path) == ("buckets", f"{tmp_path}/d.db/t/p=a")
+
+    rollback.run(rollback.RollbackTo(table="d.t", snapshot=sound.id), lake)
+    assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()
+    assert len(read_lines(lake.load_table("d.t").scan())) == 4
