@@ -38,13 +38,15 @@ def check_chores(
     stride: int,
     mode: FaultMode,
     root: str | None = None,
+    first: int = 1,
 ) -> int:
     """Each chore is done with storage that fails at one operation, and again with storage that works: the rows stay, the table has no
     damage, and the work is finished. It returns the number of operations that the three chores have together.
 
     `lake` has database `d`. `failing_lake` is the same catalog with other storage. `root`: the tables are external, and lie below it.
+    `first`: the first operation that fails, for a run that goes on where another one ended.
     """
-    for number in itertools.count(1, stride):
+    for number in itertools.count(first, stride):
         name = f"d.t{number}"
         place = {} if root is None else {"path": f"{root}/{name}"}
         table = lake.create_table(name, {**SCHEMA, "options": {**SCHEMA["options"], **place}})
