@@ -83,14 +83,14 @@ def main() -> None:
     wanted = parser.parse_args()
     measured = conditions((JAVA,))
     numbers = range(wanted.first, wanted.most, wanted.step)
-    runs = {
-        f"{sink}, {scope}": kill_everywhere(sink, scope, numbers)
-        for scope in wanted.scopes
-        for sink in wanted.sinks
-    }
-    figures = {"step": wanted.step, "kills": sum(run["kills"] for run in runs.values()), **runs}
+    runs: dict[str, dict[str, Any]] = {}
+    for scope in wanted.scopes:
+        for sink in wanted.sinks:  # written after each, for all of them take more than an hour
+            runs[f"{sink}, {scope}"] = kill_everywhere(sink, scope, numbers)
+            figures = {"step": wanted.step, "kills": sum(run["kills"] for run in runs.values()), **runs}
+            written = write_figures("epoch_kills", measured, figures, wanted.folder)
     print(json.dumps(figures, indent=2))
-    print(write_figures("epoch_kills", measured, figures, wanted.folder))
+    print(written)
 
 
 if __name__ == "__main__":
