@@ -14,7 +14,8 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,12 @@ from tests.support.oracle import Oracle
 JAVA = "1.4.2"
 
 
-def kill_everywhere(sink: str, scope: str, numbers: range) -> dict[str, Any]:
-    """Kill the query of one sink at these changes; what was done. Raises AssertionError."""
+def kill_everywhere(
+    sink: str, scope: str, numbers: range, report: Callable[[dict[str, Any]], object]
+) -> None:
+    """Kill the query of one sink at these changes; `report` gets what was done after each kill, and at the end. Raises
+    AssertionError.
+    """
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="lakecore-epochs-") as folder,
@@ -37,18 +42,25 @@ def kill_everywhere(sink: str, scope: str, numbers: range) -> dict[str, Any]:
             if not kills.kill_at(number, scope):
                 break
             print(f"{sink}, {scope}: {number}: {kills.places[-1]}", flush=True)
+            report(what_was_done(kills, began, whole=False))
         else:
             raise AssertionError(f"an epoch has more changes than {numbers[-1]}")
         kills.check_files()
-        latest = kills.copy.latest_snapshot()
-        return {
-            "kills": len(kills.places),
-            "kills by place": by_place(kills.places),
-            "queries that failed while the driver went on": len(kills.failures),
-            "commits of Java to the source": kills.commits,
-            "snapshots of the copy": latest.id if latest else 0,
-            "seconds": round(time.monotonic() - began),
-        }
+        report(what_was_done(kills, began, whole=True))
+
+
+def what_was_done(kills: EpochKills, began: float, *, whole: bool) -> dict[str, Any]:
+    """The counts of a run. `whole`: the last epoch had no more changes, and the files were checked."""
+    latest = kills.copy.latest_snapshot()
+    return {
+        "whole": whole,
+        "kills": len(kills.places),
+        "kills by place": by_place(kills.places),
+        "queries that failed while the driver went on": len(kills.failures),
+        "commits of Java to the source": kills.commits,
+        "snapshots of the copy": latest.id if latest else 0,
+        "seconds": round(time.monotonic() - began),
+    }
 
 
 def by_place(changes: Sequence[str]) -> dict[str, int]:
@@ -83,14 +95,19 @@ def main() -> None:
     wanted = parser.parse_args()
     measured = conditions((JAVA,))
     numbers = range(wanted.first, wanted.most, wanted.step)
+    figures: dict[str, Any] = {"first": wanted.first, "step": wanted.step, "kills": 0}
     runs: dict[str, dict[str, Any]] = {}
+
+    def report(name: str, run: dict[str, Any]) -> None:
+        """Write the figures so far: all of them take more than an hour."""
+        runs[name] = run
+        figures.update({"kills": sum(one["kills"] for one in runs.values()), **runs})
+        write_figures("epoch_kills", measured, figures, wanted.folder)
+
     for scope in wanted.scopes:
-        for sink in wanted.sinks:  # written after each, for all of them take more than an hour
-            runs[f"{sink}, {scope}"] = kill_everywhere(sink, scope, numbers)
-            figures = {"step": wanted.step, "kills": sum(run["kills"] for run in runs.values()), **runs}
-            written = write_figures("epoch_kills", measured, figures, wanted.folder)
+        for sink in wanted.sinks:
+            kill_everywhere(sink, scope, numbers, partial(report, f"{sink}, {scope}"))
     print(json.dumps(figures, indent=2))
-    print(written)
 
 
 if __name__ == "__main__":
