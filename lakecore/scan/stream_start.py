@@ -31,19 +31,19 @@ class StreamStart:
 def stream_start(
     startup: Startup, options: Mapping[str, str], history: History, *, latest_from_first: bool
 ) -> StreamStart | None:
-    """Resolve a mode to a start; None while the table has no snapshot. A start that has expired moves to
-    the earliest.
+    """Resolve a mode to a start; None while the table has no snapshot and the start depends on the first
+    one. A start that has expired moves to the earliest.
 
-    `latest_from_first`: the table was empty when the stream was made, so that mode `latest` misses
-    nothing. Raises InvalidOptionError for a start that streams do not have.
+    `latest_from_first`: the table was empty when the stream was made, so that mode `latest` begins with the
+    first snapshot. Raises InvalidOptionError for a start that streams do not have.
     """
     snapshots = history.snapshots
     match startup.mode:
         case StartupMode.LATEST_FULL:
             return _after(snapshots.latest())
         case StartupMode.LATEST:
-            latest = snapshots.latest_id()
-            return None if latest is None else StreamStart(_FIRST if latest_from_first else latest + 1)
+            latest = None if latest_from_first else snapshots.latest_id()
+            return StreamStart(_FIRST if latest is None else latest + 1)
         case StartupMode.COMPACTED_FULL:
             return _after(latest_compacted_snapshot(options, snapshots))
         case StartupMode.FROM_TIMESTAMP:

@@ -183,6 +183,17 @@ def test_what_happens_to_the_table_under_a_query(
         batches(kinds, tmp_path / "k")
 
 
+def test_the_first_commit_after_a_start_at_the_latest(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    """The table was empty when the query began, and the query was not running when the first rows came."""
+    table = catalog.create_table("d.t", KEYED)
+    assert batches(follow(session, table, scan__mode="latest"), tmp_path / "c") in ([], [[]])
+    put(table, [{"k": 1, "v": "a"}])
+    found = batches(follow(session, table, scan__mode="latest"), tmp_path / "c")
+    assert [row["k"] for rows in found for row in rows] == [1]
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -159,7 +159,9 @@ class Stream:
 
     @property
     def start(self) -> StreamStart | None:
-        """Return where a stream that was not polled begins; None while the table has no snapshot."""
+        """Return where a stream that was not polled begins; None while the table has no snapshot on which
+        that depends.
+        """
         if self._position is None:
             self._find_start()
         return self._full or (None if self._position is None else StreamStart(self._position))

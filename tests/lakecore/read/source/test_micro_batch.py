@@ -117,9 +117,12 @@ def test_starts(mode: str) -> None:
     table = append_table(memory_catalog())
     options = {"scan.mode": mode, **({"scan.snapshot-id": "2"} if "snapshot" in mode else {})}
     handle = table.with_options(options)
-    assert opened(handle).latest(None, UNLIMITED) is None
+    before = opened(handle).latest(None, UNLIMITED)
+    assert before is None or mode == "latest"
     for number in range(3):
         table.append(pa.table({"v": pa.array([number], pa.int32()), "p": ["a"]}))
+    if before is not None:
+        assert [row[1] for row in flat(drained(handle, UNLIMITED, before)[0])] == [0, 1, 2]
     first, end = drained(handle, UNLIMITED)
     assert end is not None
     table.append(pa.table({"v": pa.array([3], pa.int32()), "p": ["a"]}))
