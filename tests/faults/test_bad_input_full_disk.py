@@ -23,6 +23,7 @@ from lakecore.clock import SystemClock
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.fs.failures import translate
 from lakecore.jobs.compact import Job, Strategy, run
+from lakecore.spark.data_source.batch_commits import buckets_at_start, commit_batch, stream_user
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultyFileIO
@@ -99,6 +100,51 @@ def test_a_disk_with_little_room(name: str, kind: str, room: int, monkeypatch: p
     assert compact(catalog, name).error is None
     check(table, before)
     assert said == []
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"columns": ["k INT", "v BIGINT"]},
+        {
+            "columns": ["k INT", "v BIGINT"],
+            "primaryKeys": ["k"],
+            "options": {
+                "bucket": "2",
+                "merge-engine": "aggregation",
+                "fields.v.aggregate-function": "sum",
+                "full-compaction.delta-commits": "1",
+            },
+        },
+    ],
+    ids=["append", "summed and compacted"],
+)
+def test_a_disk_that_is_full_in_an_epoch_of_a_stream(definition: dict[str, Any]) -> None:
+    """The epoch is run again when there is room, as Spark does: its rows are in the table once."""
+    table = memory_catalog("small-disk").create_table("d.t", definition)
+
+    def epoch(handle: Table, number: int) -> None:
+        rows = pa.table({"k": pa.array(range(5), pa.int32()), "v": pa.array([10**number] * 5)})
+        write = handle.new_stream_write(stream_user("q")).with_buckets_of(buckets_at_start(handle))
+        write.write(rows)
+        commit_batch(handle, number, [write.prepare_commit(number)])
+
+    said: list[str] = []
+    for number, room in enumerate(range(0, 12_000, 700)):
+        storage = SmallDisk(table._stores.file_io, room)
+        try:
+            epoch(with_stores(table, file_io=storage), number)
+        except UnavailableError as err:
+            said.append(str(err))
+        epoch(table, number)
+        amounts = [10**done for done in range(number + 1)]
+        expected = [
+            (k, v) for k in range(5) for v in (amounts if not table.schema.primary_keys else [sum(amounts)])
+        ]
+        assert rows_of(table) == sorted(expected, key=repr), f"room for {room} bytes"
+    assert len(said) > 4
+    assert all("the disk is full; free space" in text for text in said), said
+    check(table, rows_of(table))
 
 
 @pytest.fixture
