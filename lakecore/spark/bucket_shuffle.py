@@ -7,7 +7,7 @@ by its number, so that task i of n has the buckets i, i + n, i + 2n and so on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError, UnsupportedError
+from lakecore.spark.data_source.places.arrow_tasks import Batches, map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,7 +84,7 @@ def shuffle_by_bucket(shuffle: BucketShuffle, table: Table, on: Mapping[str, str
     frame, tasks = shuffle.frame, shuffle.tasks
     schema = StructType([*frame.schema.fields, StructField(_TASK, IntegerType(), False)])
     adder = _task_adder(table, tuple(names[name] for name in keys), tasks)
-    return frame.mapInArrow(adder, schema).repartitionById(tasks, _TASK)
+    return map_in_arrow(frame, adder, schema).repartitionById(tasks, _TASK)
 
 
 def cast_key(batch: pa.RecordBatch, name: str, data_type: pa.DataType) -> pa.Array:
@@ -98,9 +99,7 @@ def cast_key(batch: pa.RecordBatch, name: str, data_type: pa.DataType) -> pa.Arr
         ) from err
 
 
-def _task_adder(
-    table: Table, columns: tuple[str, ...], tasks: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task_adder(table: Table, columns: tuple[str, ...], tasks: int) -> Batches:
     from lakecore.types.arrow import arrow_schema
 
     row_type, options = table.schema.row_type.select(table.schema.bucket_keys), table.options

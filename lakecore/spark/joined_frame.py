@@ -28,6 +28,7 @@ from lakecore.read.source.lineage.read_versions import report_lookup
 from lakecore.spark import BucketShuffle
 from lakecore.spark.bucket_shuffle import TaskBuckets, cast_key, shuffle_by_bucket
 from lakecore.spark.data_source.columns import ColumnsForSpark
+from lakecore.spark.data_source.places.arrow_tasks import map_in_arrow
 from lakecore.spark.data_source.request import NANOSECONDS
 from lakecore.spark.data_source.spark_types import spark_schema
 from lakecore.types.arrow import arrow_schema
@@ -122,7 +123,7 @@ def join_frame(frame: DataFrame | BucketShuffle, table: Table, request: JoinRequ
         frame = shuffle_by_bucket(shuffle, table, request.on)
     if has_listeners():
         report_lookup(table, table._stores.snapshots.latest_id(), (*request.on.values(), *columns))
-    return frame.mapInArrow(task, schema)
+    return map_in_arrow(frame, task, schema)
 
 
 def _check(frame: DataFrame, table: Table, request: JoinRequest) -> None:

@@ -231,8 +231,33 @@ def test_sql(session: SparkSession, table: lakecore.Table) -> None:
     options = f"OPTIONS (table 'd.t', warehouse '{warehouse_of(table)}', `scan.snapshot-id` '1')"
     session.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lakecore {options}")
     assert session.sql("SELECT sum(v) AS total FROM v WHERE k > 2").collect()[0].total == 700
-    with pytest.raises(AnalysisException, match="use CREATE TEMPORARY VIEW"):
-        session.sql(f"CREATE TABLE saved USING lakecore {options}")
+
+
+def test_tables_of_the_catalog_of_spark(session: SparkSession, table: lakecore.Table) -> None:
+    """They are read as they are now. Nothing is written to them: Spark hands the columns of `saved` to the writer of
+    `other`, and the rows would go into the wrong table.
+    """
+    catalog = lakecore.load_catalog(warehouse_of(table))
+    other = catalog.create_table("d.other", {"columns": ["k INT"]})
+    for name in ("t", "other"):
+        options = f"OPTIONS (table 'd.{name}', warehouse '{warehouse_of(table)}')"
+        session.sql(f"CREATE TABLE saved_{name} USING lakecore {options}")
+    try:
+        before = table.scan().count()
+        assert session.table("saved_t").count() == before
+        table.write(pa.table({"k": pa.array([1000], pa.int32())}))
+        assert session.sql("SELECT k FROM saved_t WHERE k = 1000").count() == 1
+        assert session.read.option("scan.snapshot-id", "2").table("saved_t").count() == before
+        for statement in ("INSERT INTO", "INSERT OVERWRITE"):
+            with pytest.raises(AnalysisException, match="A table of Spark's catalog can only be read"):
+                session.sql(f"{statement} saved_other SELECT k FROM saved_t")
+        frame = session.table("saved_t").select("k")
+        frame.write.format("lakecore").mode("append").option("warehouse", warehouse_of(table)).save("d.other")
+        assert (other.scan().count(), table.scan().count()) == (before + 1, before + 1)
+    finally:
+        for name in ("t", "other"):
+            session.sql(f"DROP TABLE saved_{name}")
+    assert table.scan().count() == before + 1, "dropping it in Spark's catalog removes nothing"
 
 
 def test_secrets_are_in_no_plan(session: SparkSession, table: lakecore.Table) -> None:

@@ -25,9 +25,17 @@ from lakecore.read.source.row_parts.selection import choose_columns
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.stream_view import StreamSelection, StreamView, TableRows
 from lakecore.spark.data_source.columns import ColumnsForSpark, projected_columns
+from lakecore.spark.data_source.places.catalog_table import created_options, options_of_schema, with_options
 from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
-from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest, TablePlace
-from lakecore.spark.data_source.sink_request import SinkRequest, warn_without_shuffle
+from lakecore.spark.data_source.request import (
+    FORMAT,
+    PATH,
+    TABLE,
+    PushFilters,
+    SourceRequest,
+    TablePlace,
+)
+from lakecore.spark.data_source.sink_request import SinkRequest, check_columns, warn_without_shuffle
 from lakecore.spark.data_source.spark_types import KIND_COLUMN, spark_schema
 from lakecore.spark.data_source.stream_reader import StreamRead, StreamReader, WholeStreamReader
 from lakecore.spark.data_source.writer import BatchWriter
@@ -58,18 +66,22 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         """Return the columns of the read. Raises the errors of `open_scan`.
 
         Spark does not tell whether the read is a stream: where only a stream can begin so, the columns are
-        those of the table.
+        those of the table. For a table of Spark's own catalog that is created, they have its options.
         """
-        request = self._request()
-        return spark_schema(_row_type(request), request.nanoseconds, kinds=request.kinds)
+        options = self._options()
+        table_options = created_options(options)
+        request = _request_of(options if table_options is None else table_options)
+        columns = spark_schema(_row_type(request), request.nanoseconds, kinds=request.kinds)
+        return columns if table_options is None else with_options(columns, table_options)
 
     def reader(self, schema: StructType) -> ScanReader:
         """Return a reader of the snapshot that is the latest now, or of the one that the options name.
 
-        `schema` is that of the user, or else what `schema` returned. Raises the errors of `open_scan`, and
+        `schema` is that of the user, or else what `schema` returned, for a table of Spark's own catalog when
+        it was created. Raises the errors of `open_scan`, and
         InvalidInputError for a column that the table does not have with its type.
         """
-        request = self._request()
+        request = self._request(schema)
         if request.stream_options:
             raise InvalidOptionError(
                 f"option {request.stream_options[0]}: it is for spark.readStream, and has no effect on "
@@ -90,7 +102,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         Raises the errors of `Table.stream`, InvalidInputError for a column that the table does not have with
         its type, UnsupportedError for a read that only a batch can be.
         """
-        request = self._request()
+        request = self._request(schema)
         table, view = _stream_source(request)
         fields = [field for field in schema.fields if not (request.kinds and field.name == KIND_COLUMN)]
         columns = projected_columns(type(schema)(fields), view.row_type, request.nanoseconds)
@@ -110,40 +122,56 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return a writer of the table. `overwrite` replaces partitions or all rows, as options say.
 
-        Raises NotFoundError without the table, InvalidOptionError, UnsupportedError before rows are written.
+        Raises NotFoundError without the table, InvalidInputError for columns that it does not take,
+        InvalidOptionError, UnsupportedError before rows are written.
         """
-        request = SinkRequest.parse(self._options(), self._keys_of_kind())
-        handle = _sink_table(request, "write")
+        options = self._options()
+        request = SinkRequest.parse(options, _keys_of_kind(options))
+        handle = _sink_table(request, "write", schema)
         write = handle.new_batch_write(overwrite=overwrite, partitions=request.partitions)
         return BatchWriter(write.with_buckets_at_start())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - of Spark
         """Return a writer of the micro-batches of a query.
 
-        Raises NotFoundError without the table, InvalidOptionError, UnsupportedError before rows are written.
+        Raises NotFoundError without the table, InvalidInputError for columns that it does not take,
+        InvalidOptionError, UnsupportedError before rows are written.
         """
         check_feature(STREAM_SINK, f"writeStream with the format {FORMAT}")
         from lakecore.spark.data_source.stream_writer import StreamWriter
 
-        handle = _sink_table(SinkRequest.of_stream(self._options(), self._keys_of_kind()), "write_stream")
+        options = self._options()
+        request = SinkRequest.of_stream(options, _keys_of_kind(options))
+        handle = _sink_table(request, "write_stream", schema)
         return StreamWriter(handle, overwrite=overwrite)
 
-    def _request(self) -> SourceRequest:
-        return SourceRequest.parse(self._options(), self._keys_of_kind())
-
-    def _keys_of_kind(self) -> frozenset[str]:
-        """Return the options that only the kind of catalog has which `metastore` names."""
-        metastore = self._options().get(METASTORE)
-        return frozenset() if metastore is None else kind_option_keys(metastore)
+    def _request(self, schema: StructType) -> SourceRequest:
+        """Parse the options, with those of a table of Spark's own catalog where they name none."""
+        options = self._options()
+        names_table = any(option.key in options for option in (PATH, TABLE))
+        return _request_of(options if names_table else {**options_of_schema(schema), **options})
 
     def _options(self) -> dict[str, str]:
         return {key.lower(): value for key, value in self.options.items()}
 
 
-def _sink_table(request: SinkRequest, function: str) -> Table:
-    """Return the table or branch that is written; `function` shuffles rows to its writers."""
+def _keys_of_kind(raw: Mapping[str, str]) -> frozenset[str]:
+    """Return the options that only the kind of catalog has which `metastore` names."""
+    metastore = raw.get(METASTORE)
+    return frozenset() if metastore is None else kind_option_keys(metastore)
+
+
+def _request_of(options: Mapping[str, str]) -> SourceRequest:
+    return SourceRequest.parse(options, _keys_of_kind(options))
+
+
+def _sink_table(request: SinkRequest, function: str, schema: StructType) -> Table:
+    """Return the table or branch to which rows with this schema are written; `function` shuffles rows to its
+    writers.
+    """
     table = load_place(request.place, request.table_options)
     handle = table if request.branch is None else table.at_branch(request.branch)
+    check_columns(handle, schema)
     warn_without_shuffle(handle, function)
     return handle
 

@@ -24,6 +24,7 @@ from lakecore.spark.data_source.parquet.conditions import condition_of
 from lakecore.spark.data_source.parquet.files import FilePlan, parquet_files
 from lakecore.spark.data_source.parquet.frame import check_file_on_hdfs, has_file_reader, parquet_frame
 from lakecore.spark.data_source.partitions import Parts, plan_partitions, plan_parts, read_parts
+from lakecore.spark.data_source.places.arrow_tasks import quoted
 from lakecore.spark.data_source.request import (
     INFER_MAX,
     NANOSECONDS,
@@ -178,4 +179,4 @@ def partitions_in(scan: Scan, frame: DataFrame) -> Scan:
         raise InvalidInputError(
             f"the DataFrame has no partition column; the partition columns are: {', '.join(keys)}"
         )
-    return scan.in_partitions(collect_arrow(frame.select(*names).distinct()))
+    return scan.in_partitions(collect_arrow(frame.select(*map(quoted, names)).distinct()))

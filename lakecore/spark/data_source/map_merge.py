@@ -7,9 +7,9 @@ What leaves a task are rows in the types of the table, one for each key in the b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from lakecore.metadata.options import BucketMode
 from lakecore.metadata.row_kind import RowKind
 from lakecore.read.columns.kind_texts import kind_texts
 from lakecore.spark.data_source.columns import ColumnsForSpark
+from lakecore.spark.data_source.places.arrow_tasks import Batches, map_in_arrow
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import KIND_COLUMN, spark_schema
 from lakecore.table import Table
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["Batches", "BeforeShuffle", "MapMerge", "writers_table"]
+__all__ = ["BeforeShuffle", "MapMerge", "writers_table"]
 
 logger = logging.getLogger(__name__)
 
-Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _COUNT = "rows"
 
 
@@ -159,9 +159,9 @@ class BeforeShuffle:
 
         schema = StructType([*self.schema(frame).fields, *columns])
         if self.merge is None or self.counts is None:
-            return frame.mapInArrow(placer, schema)
+            return map_in_arrow(frame, placer, schema)
         watched = self.counts.watch(frame, self.counts.before)
-        placed = watched.mapInArrow(_in_turn(self.merge, placer), schema)
+        placed = map_in_arrow(watched, _in_turn(self.merge, placer), schema)
         return self.counts.watch(placed, self.counts.after)
 
     def log_counts(self) -> None:

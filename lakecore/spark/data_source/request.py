@@ -10,7 +10,7 @@ from typing import Any
 
 from lakecore.catalog.catalog_options import catalog_option_keys
 from lakecore.data_class import dataclass
-from lakecore.errors import InvalidOptionError, UnsupportedError
+from lakecore.errors import InvalidOptionError
 from lakecore.fs.stores.registry import accepts_option
 from lakecore.index.definition import READ_ENABLED
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE
@@ -35,6 +35,8 @@ from lakecore.system.system_table import SHOW_SEQUENCE
 
 __all__ = [
     "FORMAT",
+    "PATH",
+    "TABLE",
     "Nanoseconds",
     "Parallelism",
     "PushFilters",
@@ -99,8 +101,6 @@ _OBEYED: tuple[Option[Any], ...] = (
 )  # fmt: skip
 _OF_TABLE = frozenset(START_OPTIONS) | {key for option in _OBEYED for key in option.keys}
 _LOCATION_MARKS = "/\\:"
-_OF_SPARK = "provider"
-"""Spark's catalog adds it to the options of its own tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +173,9 @@ class SourceRequest:
         """Check the options; their keys are in lower case, as Spark hands them over. `of_kind` are those that
         only the kind of catalog has.
 
-        Raises InvalidOptionError naming the option and what there is instead, UnsupportedError for tables of
-        Spark's own catalog.
+        Raises InvalidOptionError naming the option and what there is instead.
         """
         raw = dict(options)
-        if _OF_SPARK in raw:
-            raise UnsupportedError(
-                f"CREATE TABLE … USING {FORMAT}: Spark keeps the options of such a table to itself when the "
-                f"table is read; use CREATE TEMPORARY VIEW … USING {FORMAT} OPTIONS (…)"
-            )
         place = TablePlace.parse(raw, {option.key for option in _OWN} | _OF_TABLE, of_kind)
         CONSUMER_MODE.read(raw)  # its values are the same for a micro-batch; others are refused
         for option in TABLE_OPTIONS:
@@ -219,7 +213,11 @@ def _table(raw: Mapping[str, str]) -> str:
         raise InvalidOptionError(f"options path={path!r} and table={table!r} name two tables; give only one")
     name = path or table
     if not name:
-        raise InvalidOptionError('no table is given: write load("db.t"), or the option table in SQL')
+        raise InvalidOptionError(
+            'no table is given: write load("db.t") or save("db.t"), or the option table in SQL. A table of '
+            "Spark's catalog can only be read, and must be created with OPTIONS (table 'db.t', …), without "
+            "columns, a path and a LOCATION"
+        )
     return name
 
 

@@ -22,7 +22,8 @@ from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.metadata.options import BucketMode
 from lakecore.row.bucket import assign_buckets
-from lakecore.spark.data_source.map_merge import Batches, BeforeShuffle
+from lakecore.spark.data_source.map_merge import BeforeShuffle
+from lakecore.spark.data_source.places.arrow_tasks import Batches, map_in_arrow
 from lakecore.spark.data_source.places.assignment import (
     BucketAssignment,
     columns_of_table,
@@ -30,6 +31,7 @@ from lakecore.spark.data_source.places.assignment import (
     partition_hashes,
 )
 from lakecore.spark.data_source.places.cross_partition import CrossPartitionKeys, cross_partition_obstacle
+from lakecore.spark.data_source.sink_request import check_columns
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.spark.list_param import ListParam
 from lakecore.spark.versions import uses_connect
@@ -54,6 +56,7 @@ WriteTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], bytes]
 
 def write_frame(frame: DataFrame, table: Table, write: BatchWrite, parallelism: int | None) -> CommitResult:
     """Write the rows in one snapshot; see `lakecore.spark.write`. `write` is one of `writers_table`."""
+    check_columns(table, frame.schema)
     rows = Shuffle(table, parallelism, write.assigned_by)
     writer = write.with_assigned_buckets() if rows.assigns else write
     return write.commit(rows.run_writers(frame, partial(write_task, writer), write.abort))
@@ -151,7 +154,7 @@ def _run_tasks(rows: DataFrame, write: WriteTask, ended: list[bytes]) -> list[by
     """Run the writers; when one fails, `ended` gets what those prepared that had ended."""
     accumulator = rows.sparkSession.sparkContext.accumulator([], ListParam())
     try:
-        results = rows.mapInArrow(_task_writer(write, accumulator), _PREPARED).collect()
+        results = map_in_arrow(rows, _task_writer(write, accumulator), _PREPARED).collect()
     except BaseException:
         ended.extend(accumulator.value)
         raise
@@ -160,7 +163,7 @@ def _run_tasks(rows: DataFrame, write: WriteTask, ended: list[bytes]) -> list[by
 
 def _run_connected(rows: DataFrame, write: WriteTask, ended: list[bytes]) -> list[bytes]:
     """Run the writers by Spark Connect."""
-    for row in rows.mapInArrow(_task_writer(write, None), _PREPARED).toLocalIterator():
+    for row in map_in_arrow(rows, _task_writer(write, None), _PREPARED).toLocalIterator():
         ended.append(bytes(row.prepared))  # noqa: PERF401 - what came before an error counts
     return ended
 

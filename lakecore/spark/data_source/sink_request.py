@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
@@ -12,13 +12,18 @@ from lakecore.format.writer_options import COMPRESSION, ZSTD_LEVEL
 from lakecore.metadata.options import FILE_FORMAT, TARGET_FILE_SIZE, BucketMode
 from lakecore.options import Option
 from lakecore.spark.data_source.request import BRANCH, TablePlace
+from lakecore.spark.versions import arrow_schema_of
 from lakecore.table import Table
 from lakecore.write.options import DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, SPILLABLE, WRITE_BUFFER
 from lakecore.write.rows.event_time import WATERMARK_COLUMN
+from lakecore.write.rows.incoming import Incoming
 from lakecore.write.rows.local_merge import BUFFER_SIZE
 from lakecore.write.stream_write import IGNORE_EMPTY
 
-__all__ = ["SinkRequest", "warn_without_shuffle"]
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["SinkRequest", "check_columns", "warn_without_shuffle"]
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +68,13 @@ class SinkRequest:
             branch=BRANCH.read(options),
             partitions=PARTITIONS.read(options),
         )
+
+
+def check_columns(table: Table, schema: StructType) -> None:
+    """Raise InvalidInputError for a DataFrame that the table does not take. It may have no rows, so that no
+    task looks at its columns.
+    """
+    Incoming(table.schema, table.options).check(arrow_schema_of(schema))
 
 
 _ONE_TASK: Mapping[BucketMode, str] = {

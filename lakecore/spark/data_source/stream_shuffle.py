@@ -21,6 +21,7 @@ from lakecore.spark.data_source.batch_commits import (
 )
 from lakecore.spark.data_source.map_merge import writers_table
 from lakecore.spark.data_source.shuffle import Shuffle
+from lakecore.spark.data_source.sink_request import check_columns
 from lakecore.spark.versions import refuse_session
 from lakecore.table import Table
 from lakecore.write.assigned import StreamBuckets
@@ -56,6 +57,7 @@ def start_stream(frame: DataFrame, target: StreamTarget, trigger: Mapping[str, A
     refuse_session(frame, "lakecore.spark.write_stream", 'use writeStream.format("lakecore")')
     _check_mode(table, target.output_mode)
     check_writable(table)
+    check_columns(table, frame.schema)
     if target.services is not None:
         target.services.check_open()
     writer = frame.writeStream.outputMode(target.output_mode).option("checkpointLocation", checkpoint)

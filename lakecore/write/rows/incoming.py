@@ -115,6 +115,7 @@ class Incoming:
         self._row_type = schema.row_type
         self._arrow = arrow_schema(schema.row_type)
         self._keyed = bool(schema.primary_keys)
+        self._partition_keys = schema.partition_keys
         self._options = options
         self._rows_seen = 0
 
@@ -137,13 +138,30 @@ class Incoming:
         self._rows_seen += batch.num_rows
         return self._without_ignored(Rows(rows, kinds, buckets))
 
+    def check(self, columns: pa.Schema) -> None:
+        """Raise InvalidInputError for columns that the table does not take, whatever values they have."""
+        none = [pa.array([], field.type) for field in columns]
+        self.rows(pa.RecordBatch.from_arrays(none, schema=columns))
+        for field in self._row_type:
+            if field.name in columns.names or field.default_value is not None:
+                continue
+            if not field.type.nullable:
+                raise _missing_column(field)
+            if field.name in self._partition_keys:
+                raise InvalidInputError(
+                    f"column {field.name} is missing from the data, and the table is partitioned by it; add "
+                    "the column, with nulls for the default partition"
+                )
+
     def _check_names(self, batch: pa.RecordBatch) -> None:
         names = batch.schema.names
         known_names = {*self._row_type.names, KIND_COLUMN}
         if unknown := [name for name in names if name not in known_names]:
+            same = [name for name in self._row_type.names if name.lower() == unknown[0].lower()]
+            remedy = f"; names are case-sensitive: rename it to {same[0]!r}" if same else ""
             raise InvalidInputError(
                 f"column {unknown[0]!r} is not in the table; the table has the columns "
-                f"{', '.join(self._row_type.names)}"
+                f"{', '.join(self._row_type.names)}{remedy}"
             )
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -153,7 +171,7 @@ class Incoming:
         column = column_of_table(batch, field)
         if column.null_count and not field.type.nullable:
             if field.name not in batch.schema.names:
-                raise InvalidInputError(f"column {field.name} is NOT NULL, but is missing from the data")
+                raise _missing_column(field)
             row = self._rows_seen + first_null(column)
             raise InvalidInputError(f"column {field.name} is NOT NULL: row {row} has no value")
         return column
@@ -231,6 +249,10 @@ def column_of_table(batch: pa.RecordBatch, field: DataField) -> pa.Array:
     if column.null_count and field.default_value is not None:
         column = pc.fill_null(column, default_value(field))
     return column
+
+
+def _missing_column(field: DataField) -> InvalidInputError:
+    return InvalidInputError(f"column {field.name} is NOT NULL, but is missing from the data")
 
 
 _TEXT_FIELD = DataField.from_json({"id": 0, "name": KIND_COLUMN, "type": "STRING"})

@@ -28,6 +28,7 @@ from lakecore.predicate.tree import (
     StartsWith,
     negated,
 )
+from lakecore.spark.data_source.places.arrow_tasks import quoted
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import spark_schema
 from lakecore.types.arrow import arrow_type, arrow_values
@@ -75,7 +76,7 @@ def condition_of(predicate: Predicate, row_type: RowType) -> Column:
 def _leaf(leaf: Leaf, field: DataField) -> Column:
     from pyspark.sql import functions
 
-    column = functions.col(f"`{field.name.replace('`', '``')}`")
+    column = functions.col(quoted(field.name))
     match leaf:
         case IsNull():
             return column.isNull()

@@ -27,6 +27,7 @@ import pyarrow as pa
 from lakecore.data_class import dataclass
 from lakecore.row.hashing import hash_longs, hash_rows
 from lakecore.spark.data_source.map_merge import BeforeShuffle
+from lakecore.spark.data_source.places.arrow_tasks import map_in_arrow
 from lakecore.spark.versions import default_tasks
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
@@ -67,7 +68,7 @@ class BucketAssignment:
         with_buckets = StructType(
             [*before.schema(frame).fields, place, StructField(BUCKET_COLUMN, IntegerType())]
         )
-        return shuffled.mapInArrow(partial(self._assign, assigners), with_buckets)
+        return map_in_arrow(shuffled, partial(self._assign, assigners), with_buckets)
 
     def _key(
         self,

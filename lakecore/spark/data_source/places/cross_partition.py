@@ -32,6 +32,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.options import Option
 from lakecore.spark.data_source.columns import ColumnsForSpark
+from lakecore.spark.data_source.places.arrow_tasks import map_in_arrow
 from lakecore.spark.data_source.places.assignment import (
     columns_of_table,
     first_places,
@@ -101,7 +102,7 @@ class CrossPartitionKeys:
 
         tasks = self._assigners(frame)
         schema = StructType([*self._columns.schema.fields, *_fields()])
-        keyed = frame.mapInArrow(partial(self._prepare, tasks), schema)
+        keyed = map_in_arrow(frame, partial(self._prepare, tasks), schema)
         if not self.assigned_by.replaces and self.assigned_by.snapshot is not None:
             keyed = keyed.union(self._live_keys(frame, tasks, schema))
         sorted_rows = keyed.repartition(tasks, _TASK).sortWithinPartitions(*self._order())
@@ -111,7 +112,7 @@ class CrossPartitionKeys:
             StructField(ASSIGNED_KIND_COLUMN, ByteType()),
         ]
         schema = StructType([*self._columns.schema.fields, *assigned])
-        return sorted_rows.mapInArrow(partial(self._assign, tasks), schema)
+        return map_in_arrow(sorted_rows, partial(self._assign, tasks), schema)
 
     @property
     def _columns(self) -> ColumnsForSpark:

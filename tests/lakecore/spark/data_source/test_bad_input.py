@@ -23,6 +23,7 @@ from lakecore.spark.data_source.format import LakecoreSource
 
 SCHEMA = StructType([StructField("k", IntegerType()), StructField("v", StringType())])
 OTHER = StructType([StructField("k", LongType())])
+PARTS = StructType([StructField("k", IntegerType()), StructField("dt", StringType())])
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,6 @@ def refuse(
         ({"scan.parallelism": "0"}, InvalidOptionError, ["scan.parallelism='0'", "at least 1"]),
         ({"scan.infer-parallelism": "false"}, InvalidOptionError, ["scan.infer-parallelism=false", "give scan.parallelism"]),
         ({"kinds": "true"}, InvalidOptionError, ["option kinds", "spark.readStream", "leave it out"]),
-        ({"provider": "lakecore"}, UnsupportedError, ["CREATE TABLE", "CREATE TEMPORARY VIEW"]),
     ],
 )  # fmt: skip
 def test_reads(warehouse: Path, options: dict[str, str], kind: type[LakeError], parts: list[str]) -> None:
@@ -139,6 +139,7 @@ def test_another_schema(warehouse: Path, call: str) -> None:
     [
         (False, {"path": "d.gone"}, NotFoundError, ["table 'd.gone' does not exist"]),
         (False, {"path": "d.t$files"}, UnsupportedError, ["files"]),
+        (False, {"path": ""}, InvalidOptionError, ['save("db.t")', "table of Spark's catalog can only be read"]),
         (False, {"write-only": "true"}, InvalidOptionError, ["write-only", "does not know it"]),
         (False, {"branch": "gone"}, NotFoundError, ["branch", "gone"]),
         (False, {"path": "d.parts", "partitions": "dt=a"}, InvalidInputError, ["partitions", "set overwrite"]),
@@ -151,7 +152,8 @@ def test_another_schema(warehouse: Path, call: str) -> None:
 def test_saves(
     warehouse: Path, overwrite: bool, options: dict[str, str], kind: type[LakeError], parts: list[str]
 ) -> None:
-    found, text = refuse("writer", warehouse, options, SCHEMA, overwrite)
+    schema = PARTS if options.get("path") == "d.parts" else SCHEMA
+    found, text = refuse("writer", warehouse, options, schema, overwrite)
     assert found is kind, text
     assert all(part in text for part in parts), text
 
@@ -171,6 +173,55 @@ def test_saves_of_streams(
     found, text = refuse("streamWriter", warehouse, options, SCHEMA, overwrite)
     assert found is kind, text
     assert all(part in text for part in parts), text
+
+
+@pytest.mark.parametrize(
+    ("path", "schema", "parts"),
+    [
+        ("d.t", "z INT, k INT", ["column 'z' is not in the table", "k, v"]),
+        ("d.t", "K INT, v STRING", ["column 'K'", "rename it to 'k'"]),
+        ("d.t", "k INT, v STRING, v STRING", ["'v' appears twice"]),
+        ("d.t", "k STRING, v STRING", ["column k: the table has INT", "cast it first"]),
+        ("d.t", "v STRING", ["column k is NOT NULL, but is missing"]),
+        ("d.parts", "k INT", ["column dt is missing from the data", "nulls for the default partition"]),
+    ],
+)
+@pytest.mark.parametrize("call", ["writer", "streamWriter"])
+def test_columns_without_rows(warehouse: Path, call: str, path: str, schema: str, parts: list[str]) -> None:
+    columns = [column.split(" ") for column in schema.split(", ")]
+    kinds = {"INT": IntegerType(), "STRING": StringType()}
+    given = StructType([StructField(name, kinds[kind]) for name, kind in columns])
+    found, text = refuse(call, warehouse, {"path": path}, given, False)
+    assert found is InvalidInputError
+    assert all(part in text for part in parts), text
+
+
+def test_a_table_of_the_catalog_of_spark(warehouse: Path) -> None:
+    """Spark gives a reader the columns that the source told it when the table was created, and no options."""
+    given = {"warehouse": str(warehouse), "table": "d.t", "limit": "1"}
+    properties = {**given, **{f"option.{key}": value for key, value in given.items()}}
+    properties |= {"provider": "lakecore", "owner": "me", "comment": "ours"}
+    columns = LakecoreSource(properties).schema()
+    assert columns.names == ["k", "v"]
+    reader = LakecoreSource({}).reader(columns)
+    assert sum(batch.num_rows for one in reader.partitions() for batch in reader.read(one)) == 1
+    with pytest.raises(InvalidOptionError, match="does not know it"):
+        LakecoreSource({"gone": "1"}).reader(columns)
+    with pytest.raises(NotFoundError, match=r"'d\.gone' does not exist"):
+        LakecoreSource({"warehouse": str(warehouse), "path": "d.gone"}).reader(columns)
+    for writer in ("writer", "streamWriter"):
+        with pytest.raises(InvalidOptionError, match="table of Spark's catalog can only be read"):
+            getattr(LakecoreSource({}), writer)(columns, False)
+    with pytest.raises(InvalidOptionError, match="without columns, a path"):
+        LakecoreSource({}).reader(SCHEMA)
+    without_options = {key: value for key, value in properties.items() if not key.startswith("option.")}
+    with pytest.raises(InvalidOptionError, match="no table is given"):
+        LakecoreSource(without_options).schema()
+    for secret in ({"s3.secret-key": "hush"}, {"warehouse": "s3://me:hush@bucket/lake"}):
+        options = {f"option.{key}": value for key, value in {**given, **secret}.items()}
+        with pytest.raises(InvalidOptionError, match="give its name in the option catalog") as caught:
+            LakecoreSource({"provider": "lakecore", **options}).schema()
+        assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

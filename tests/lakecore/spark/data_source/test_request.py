@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakecore.errors import InvalidOptionError, UnsupportedError
+from lakecore.errors import InvalidOptionError
 from lakecore.spark.data_source.request import Nanoseconds, Parallelism, PushFilters, SourceRequest
 
 BASE = {"path": "d.t", "warehouse": "/w"}
@@ -84,8 +84,3 @@ def test_defaults() -> None:
 def test_refusals(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):
         SourceRequest.parse(options)
-
-
-def test_tables_of_sparks_catalog() -> None:
-    with pytest.raises(UnsupportedError, match="CREATE TEMPORARY VIEW"):
-        SourceRequest.parse({"table": "d.t", "provider": "lakecore", "option.table": "d.t"})

@@ -52,6 +52,29 @@ def test_refused(columns: dict[str, Any], message: str) -> None:
         incoming().rows(batch(columns))
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"z": "int32", "k": "int64", "p": "string"}, "column 'z' is not in the table; the table has the columns k, v, p"),
+        ({"K": "int64", "p": "string"}, "columns k, v, p; names are case-sensitive: rename it to 'k'"),
+        ({"k": "string", "p": "string"}, "column k: the table has BIGINT NOT NULL, but the data has string"),
+        ({"v": "int32", "p": "string"}, "column k is NOT NULL, but is missing from the data"),
+        ({"k": "int64", "v": "int32"}, "column p is missing from the data, and the table is partitioned by it"),
+    ],
+)  # fmt: skip
+def test_columns_without_rows(columns: dict[str, str], message: str) -> None:
+    judge = incoming(columns="k BIGINT NOT NULL, v INT, p STRING", partition_keys=["p"])
+    with pytest.raises(InvalidInputError, match=message):
+        judge.check(pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()]))
+    judge.check(pa.schema([("k", pa.int32()), ("p", pa.null()), ("_kind", pa.string())]))
+
+
+def test_a_missing_column_with_a_default() -> None:
+    schema = table_schema(columns="k BIGINT NOT NULL, p STRING", partition_keys=["p"])
+    fields = tuple(replace(field, default_value="1") for field in schema.fields)
+    incoming(replace(schema, fields=fields)).check(pa.schema([]))
+
+
 def test_rows_are_counted_over_batches() -> None:
     rows = incoming()
     rows.rows(batch({"k": [1, 2, 3]}))
