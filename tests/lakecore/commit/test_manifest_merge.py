@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from lakecore.commit.manifest_draft import ManifestDraft
-from lakecore.commit.manifest_merge import MergePolicy, full_merge_due, full_merge_inputs, minor_groups
+from lakecore.commit.manifest_merge import (
+    FullMerge,
+    MergePolicy,
+    full_merge_due,
+    full_merge_inputs,
+    minor_groups,
+)
 from lakecore.commit.partitions import PartitionBounds
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.fs.local import LocalFileIO
@@ -142,6 +148,15 @@ def test_a_file_that_is_added_twice_is_told_and_nothing_stays(
     with pytest.raises(CorruptDataError, match="file b of bucket 0, level 0 is added twice"):
         ManifestDraft(table.manifests).merge(before, table.schema.partition_type, MergePolicy(1 << 20, 30, 1))
     assert {status.name for status in table.storage.list(table.paths.manifest_dir)} == kept
+
+
+def test_each_removal_is_known_to_a_full_merge() -> None:
+    """Whatever its hash is: also the highest and the lowest one."""
+    files = [manifest_entry(data_file(f"data-{number}.parquet")) for number in range(9)]
+    for count in range(1, len(files) + 1):
+        removed = [replace(one, kind=EntryKind.DELETE) for one in files[:count]]
+        merge = FullMerge(ManifestEntries.from_rows(removed))
+        assert merge.remaining(ManifestEntries.from_rows(files)).rows() == files[count:]
 
 
 def test_equal_hashes_by_chance_are_not_the_same_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.table import Table
+from lakecore.verify.proof import snapshot_check
 from lakecore.verify.proof.snapshot_check import SnapshotCheck
 from tests.support.lake import key_table, memory_catalog, put
 
@@ -107,3 +108,21 @@ def test_files_are_described_as_before(made: Manifests) -> None:
     after = made.store.write(ManifestEntries.from_rows([rows[0], grown(rows[1])]))
     with pytest.raises(ProofError, match="describes files otherwise: row_count"):
         made.check((before, ()), after)
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_each_share_of_many_entries_is_compared(
+    made: Manifests, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a share has about one entry of eight: four of before and four of after."""
+    monkeypatch.setattr(snapshot_check, "ENTRIES_AT_ONCE", 1)
+    before = made.write([(ADD, number) for number in range(4)])
+    made.check((before, ()), made.write([(ADD, number) for number in (3, 1, 0, 2)]))
+    rest = made.write([(ADD, number) for number in range(4) if number != lost])
+    with pytest.raises(ProofError, match="lacks 1 live files"):
+        made.check((before, ()), rest)
+    with pytest.raises(ProofError, match="has besides 1 live files"):
+        made.check((rest, ()), before)
+    waiting = made.write([(DELETE, lost)])
+    with pytest.raises(ProofError, match="brings removed files back"):
+        made.check((before, waiting), before)
