@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.byte_search import has_piece
 from lakecore.data_class import dataclass
 
 __all__ = ["WHOLE", "EntryRequest", "PartitionMask"]
@@ -33,9 +34,9 @@ class EntryRequest:
 
     def may_hold(self, data: bytes | bytearray, end: int | None = None) -> bool:
         """Return whether the records of a block, or of several, can have a wanted partition. `end` is where
-        they end in `data`. It costs a search (3 GB/s).
+        they end in `data`. It costs a search (5 GB/s or more).
         """
-        return all(any(data.find(piece, 0, end) >= 0 for piece in pieces) for pieces in self.pieces)
+        return all(any(has_piece(data, piece, end) for piece in pieces) for pieces in self.pieces)
 
 
 WHOLE = EntryRequest()
