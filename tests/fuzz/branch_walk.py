@@ -7,14 +7,10 @@ every branch and every tag must have the rows of the model, for lakecore, and at
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
 import random
-import shutil
-import tempfile
 import time
-import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +25,9 @@ from lakecore.jobs.runner.chore import Report, Safety
 from lakecore.jobs.versions import branches, rollback, tags
 from lakecore.row.json_rows import json_to_batch
 from tests.fuzz.row_lines import inserts, read_lines
+from tests.fuzz.walk_loop import main
 from tests.support.golden import canonical
-from tests.support.oracle import Oracle, OracleError, findings
+from tests.support.oracle import Oracle, findings
 
 __all__ = ["Walk"]
 
@@ -107,8 +104,8 @@ class Walk:
         self.removals: list[tuple[str, str, Callable[[], None]]] = []
         """What may be undone: the step, the run and how the model gets back what it removed."""
         self.undone = self.refused = 0
-        self.log: list[str] = []
         self.schema = _table(self.dice)
+        self.log = [str(self.schema["options"])]
         self.keyed = bool(self.schema["primaryKeys"])
         self.vectors = "deletion-vectors.enabled" in self.schema["options"]
         self.java = self.dice.random() < 0.8
@@ -139,6 +136,9 @@ class Walk:
             step()
             self._check()
         self._judge()
+
+    def tally(self) -> Counter[str]:
+        return Counter({"removals undone": self.undone, "removals that undo refused": self.refused})
 
     # --- steps
 
@@ -455,37 +455,5 @@ def _lines(rows: Rows, columns: list[str]) -> list[str]:
     return inserts(canonical(texts))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--length", type=int, default=25)
-    args = parser.parse_args()
-    logging.disable(logging.WARNING)
-    end, seed = time.monotonic() + args.minutes * 60, args.seed
-    failed = undone = refused = 0
-    with Oracle("1.4.2") as old, Oracle("2.0.0") as new:
-        while time.monotonic() < end:
-            root = Path(tempfile.mkdtemp(prefix="walk-"))
-            walk = Walk(seed, {"old": old, "new": new}, root)
-            try:
-                walk.walk(args.length)
-            except (AssertionError, LakeError, OracleError, Exception) as err:  # noqa: BLE001
-                failed += 1
-                print(
-                    f"seed {seed}: {type(err).__name__}: {str(err)[:1500]}",
-                    walk.schema["options"],
-                    flush=True,
-                )
-                for step in walk.log[-12:]:
-                    print("   ", step[:200], flush=True)
-                if not isinstance(err, AssertionError):
-                    traceback.print_exc(limit=-3)
-            undone, refused = undone + walk.undone, refused + walk.refused
-            shutil.rmtree(root)
-            seed += 1
-    print(f"{seed - args.seed} walks, {failed} failed; {undone} removals undone, {refused} times refused")
-
-
 if __name__ == "__main__":
-    main()
+    main(Walk, __doc__, 25)

@@ -8,14 +8,9 @@ snapshot and tag must have the rows of the model, for lakecore, and now and then
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
 import random
-import shutil
-import tempfile
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +21,7 @@ import pyarrow as pa
 
 import lakecore
 from lakecore.clock import SystemClock
-from lakecore.errors import InvalidInputError, LakeError, UnsupportedError
+from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs import (
     analyze,
@@ -49,8 +44,9 @@ from lakecore.row.order_strategy import OrderStrategy
 from lakecore.verify.mode import ProofMode
 from lakecore.write.row_level.clauses import MergeRules
 from tests.fuzz.row_lines import inserts, read_lines
+from tests.fuzz.walk_loop import main
 from tests.support.golden import canonical
-from tests.support.oracle import Oracle, OracleError, findings
+from tests.support.oracle import Oracle, findings
 
 __all__ = ["ChoreWalk"]
 
@@ -149,7 +145,7 @@ class ChoreWalk:
         self.tags: dict[str, Rows] = {}
         self.number = 0
         self.quarantine = False
-        self.log: list[str] = []
+        self.log = [str(self.shape)]
         self.refusals: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.java = self.dice.random() < 0.75
@@ -184,6 +180,7 @@ class ChoreWalk:
             self._hints: 1,
         }
         self._write()
+        self._check()
         for _ in range(length):
             step = self.dice.choices(list(steps), list(steps.values()))[0]
             before = len(self.log)
@@ -201,6 +198,9 @@ class ChoreWalk:
         self._check()
         self._ask_java()
         self._check_files()
+
+    def tally(self) -> Counter[str]:
+        return self.done + Counter({f"refused {reason}": count for reason, count in self.refusals.items()})
 
     # --- words
 
@@ -697,38 +697,5 @@ class ChoreWalk:
         return "DV for non-live data file" in finding and self.shape.vectors and self.java
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--length", type=int, default=30)
-    args = parser.parse_args()
-    logging.disable(logging.WARNING)
-    end, seed, failed = time.monotonic() + args.minutes * 60, args.seed, 0
-    refusals: Counter[str] = Counter()
-    done: Counter[str] = Counter()
-    with Oracle("1.4.2") as old, Oracle("2.0.0") as new:
-        while time.monotonic() < end:
-            root = Path(tempfile.mkdtemp(prefix="chores-"))
-            walk = ChoreWalk(seed, {"old": old, "new": new}, root)
-            try:
-                walk.walk(args.length)
-            except (AssertionError, LakeError, OracleError, Exception) as err:  # noqa: BLE001
-                failed += 1
-                print(f"seed {seed}: {type(err).__name__}: {str(err)[:1500]}", walk.shape, flush=True)
-                for step in walk.log[-14:]:
-                    print("   ", step[:300], flush=True)
-                if not isinstance(err, AssertionError):
-                    traceback.print_exc(limit=-4)
-            refusals.update(walk.refusals)
-            done.update(walk.done)
-            shutil.rmtree(root)
-            seed += 1
-    for reason, count in refusals.most_common():
-        print(f"refused {count} times: {reason}")
-    print(dict(done))
-    print(f"{seed - args.seed} walks, {failed} failed")
-
-
 if __name__ == "__main__":
-    main()
+    main(ChoreWalk, __doc__, 30)

@@ -7,13 +7,9 @@ and lakecore must open the table; what lakecore refuses and Java would accept is
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
 import random
 import shutil
-import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,6 +18,7 @@ import lakecore
 from lakecore.catalog.definition import TableDefinition
 from lakecore.errors import LakeError, UnsupportedError
 from tests.fuzz.row_lines import read_lines
+from tests.fuzz.walk_loop import main
 from tests.support.oracle import Oracle, OracleError
 
 __all__ = ["SchemaWalk"]
@@ -156,6 +153,10 @@ class SchemaWalk:
         """What lakecore refused and Java 2.0 made, by the message of lakecore."""
         self.made = self.changed = 0
 
+    def tally(self) -> Counter[str]:
+        stricter = {f"refused, but not by Java: {reason}": count for reason, count in self.stricter.items()}
+        return Counter({"tables": self.made, "changes": self.changed} | stricter)
+
     def walk(self, length: int) -> None:
         while not self._create():
             pass
@@ -228,34 +229,5 @@ class SchemaWalk:
                 raise AssertionError(f"Java ({name}) does not open it: {str(err)[:400]}") from err
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--length", type=int, default=15)
-    args = parser.parse_args()
-    logging.disable(logging.WARNING)
-    end, seed, failed, changed = time.monotonic() + args.minutes * 60, args.seed, 0, 0
-    stricter: Counter[str] = Counter()
-    with Oracle("1.4.2") as old, Oracle("2.0.0") as new:
-        while time.monotonic() < end:
-            root = Path(tempfile.mkdtemp(prefix="schemas-"))
-            walk = SchemaWalk(seed, {"old": old, "new": new}, root)
-            try:
-                walk.walk(args.length)
-            except Exception as err:  # noqa: BLE001
-                failed += 1
-                print(f"seed {seed}: {type(err).__name__}: {str(err)[:700]}", flush=True)
-                for step in (walk.log[0], *walk.log[1:][-5:]):
-                    print("   ", step[:700], flush=True)
-            stricter.update(walk.stricter)
-            changed += walk.changed
-            shutil.rmtree(root)
-            seed += 1
-    for reason, count in stricter.most_common(80):
-        print(f"stricter {count} times: {reason}")
-    print(f"{seed - args.seed} tables, {changed} changes, {failed} failed")
-
-
 if __name__ == "__main__":
-    main()
+    main(SchemaWalk, __doc__, 15)
