@@ -25,7 +25,7 @@ from lakecore.jobs.runner.chore import Report, Safety
 from lakecore.jobs.versions import branches, rollback, tags
 from lakecore.row.json_rows import json_to_batch
 from tests.fuzz.row_lines import inserts, read_lines
-from tests.fuzz.walk_loop import main
+from tests.fuzz.walk_loop import changelog_lists, main
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
 
@@ -440,14 +440,8 @@ class Walk:
         if "DV for non-live data file" in finding and self.vectors:
             return not self.java  # compactions of Java leave vectors of files that they removed
         return "missing hint LATEST" not in finding and not any(
-            name in finding for name in self._changelogs()
+            name in finding for name in changelog_lists(self.root)
         )
-
-    def _changelogs(self) -> set[str]:
-        """The lists of changelog manifests that snapshots and tags name."""
-        files = (path for kind in ("snapshot", "tag") for path in self.root.rglob(f"{kind}-*"))
-        texts = (json.loads(path.read_text()) for path in files if path.is_file())
-        return {name for text in texts if (name := text.get("changelogManifestList"))}
 
 
 def _lines(rows: Rows, columns: list[str]) -> list[str]:

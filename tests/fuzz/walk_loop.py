@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from tests.support.oracle import Oracle
 
-__all__ = ["Walk", "main"]
+__all__ = ["Walk", "changelog_lists", "main"]
 
 _LAST_STEPS = 12
 _WIDTH = 400
@@ -35,6 +36,13 @@ class Walk(Protocol):
     def tally(self) -> Counter[str]:
         """What happened how often."""
         ...
+
+
+def changelog_lists(warehouse: Path) -> set[str]:
+    """The lists of changelog manifests that snapshots and tags name: those of tags may have expired."""
+    files = (path for kind in ("snapshot", "tag") for path in warehouse.rglob(f"{kind}-*"))
+    texts = (json.loads(path.read_text()) for path in files if path.is_file())
+    return {name for text in texts if (name := text.get("changelogManifestList"))}
 
 
 def main(kind: type[Walk], about: str | None, length: int) -> None:
