@@ -5,6 +5,7 @@ lenient.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ __all__ = ["from_json"]
 
 Convert = Callable[[Any], Any]
 
+_BEYOND = {TypeRoot.FLOAT: 2**128 - 2**103, TypeRoot.DOUBLE: 2**1024 - 2**970}
+"""Numbers from here on are rounded to infinite ones."""
 _COUNT_TYPE = AtomicType(TypeRoot.INT, nullable=False)
 _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _DAYS = (TypeRoot.DATE, TypeRoot.TIME)
@@ -63,7 +66,7 @@ def _atomic(data_type: AtomicType) -> Convert:
     if root in _INTEGER_BITS:
         return _integer(data_type, 1 << (_INTEGER_BITS[root] - 1))
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return lambda raw: float(raw) if type(raw) in (int, float) else _text(raw, data_type)
+        return _floating(data_type, _BEYOND[root])
     if root is TypeRoot.DECIMAL:
         return lambda raw: _text(str(raw) if type(raw) in (int, float) else raw, data_type)
     if root is TypeRoot.VARIANT:
@@ -92,6 +95,19 @@ def _integer(data_type: AtomicType, limit: int) -> Convert:
         if not -limit <= raw < limit:
             raise _wrong(raw, data_type, f"the range is {-limit} to {limit - 1}")
         return raw
+
+    return convert
+
+
+def _floating(data_type: AtomicType, limit: int) -> Convert:
+    """Infinite numbers are values; finite ones that become infinite are not."""
+
+    def convert(raw: Any) -> float:
+        if type(raw) not in (int, float):
+            return float(_text(raw, data_type))
+        if limit <= abs(raw) != math.inf:
+            raise _wrong(raw, data_type, "it is too large")
+        return float(raw)
 
     return convert
 

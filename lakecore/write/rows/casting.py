@@ -129,11 +129,22 @@ def _arrow_cast(array: pa.Array, data_type: DataType, name: str) -> pa.Array:
     if array.type == target:
         return array
     try:
-        return array.cast(target)
+        out = array.cast(target)
+        if target == pa.float32():  # Arrow makes an infinite number of one that is too large
+            _check_finite(array, out)
+        return out
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
         raise InvalidInputError(
             f"column {name}: a value of {array.type} does not fit {_text(data_type)} of the table: {err}"
         ) from err
+
+
+def _check_finite(before: pa.Array, after: pa.Array) -> None:
+    """Raise ArrowInvalid naming a number that became infinite."""
+    if pa.types.is_floating(before.type):
+        beyond = before.filter(pc.and_(pc.is_finite(before), pc.is_inf(after)))
+        if len(beyond):
+            raise pa.ArrowInvalid(f"{beyond[0]} is too large")
 
 
 def _check_length(lengths: pa.Array, data_type: AtomicType, name: str) -> None:

@@ -79,6 +79,7 @@ def test_maps_and_rows_take_both_forms() -> None:
         (("INT",), '{"f0": 1, "_kind": "+X"}', "_kind"), (("BYTES",), '{"f0": "0xz"}', "f0"), (("BOOLEAN",), '{"f0": 1}', "f0"),
         (({"type": "ARRAY", "element": "INT"},), '{"f0": 1}', "not an array"), (({"type": "MAP", "key": "INT", "value": "INT"},), '{"f0": "x"}', "not a map"),
         (({"type": "VECTOR", "element": "INT", "length": 2},), '{"f0": [1]}', "vector of 2"), (("VARIANT",), '{"f0": "{"}', "VARIANT"),
+        (("FLOAT",), '{"f0": -1e39}', "-1e+39 is not a value of type FLOAT: it is too large"), (("DOUBLE",), f'{{"f0": 1{"0" * 400}}}', "too large"),
         (("DECIMAL(4, 2)",), '{"f0": 1.555}', "2 digits"), (({"type": "ROW", "fields": []},), '{"f0": {"q": 1}}', "not a row"),
     ],
 )  # fmt: skip
@@ -87,6 +88,13 @@ def test_bad_lines_name_line_column_and_value(kinds: tuple[Any, ...], line: str,
         json_to_batch([line], row_of(*kinds), first_line=7)
     assert message in str(caught.value)
     assert str(caught.value).startswith("line 7")
+
+
+def test_the_largest_and_the_infinite_numbers_are_values() -> None:
+    lines = ['{"f0": 3.4028235e38, "f1": 1.7976931348623157e308}', '{"f0": "-Infinity", "f1": Infinity}']
+    batch = json_to_batch(lines, row_of("FLOAT", "DOUBLE"))
+    assert batch.column("f0").to_pylist() == [3.4028234663852886e38, float("-inf")]
+    assert batch.column("f1").to_pylist() == [1.7976931348623157e308, float("inf")]
 
 
 def test_bad_texts_name_row_and_column() -> None:
