@@ -216,8 +216,10 @@ def test_the_plain_format_says_when_a_shuffle_is_needed(
     catalog.create_table("d.t", {**shape, "options": {"bucket": bucket}})
     caplog.set_level("WARNING", "lakecore.spark.data_source.sink_request")
     source = LakecoreSource({"warehouse": str(catalog.warehouse), "path": "d.t"})
-    source.writer(StructType(), overwrite=False)
-    source.streamWriter(StructType(), overwrite=False)
+    columns = source.schema()
+    assert isinstance(columns, StructType)
+    source.writer(columns, overwrite=False)
+    source.streamWriter(columns, overwrite=False)
     messages = [record.getMessage() for record in caplog.records if record.name.endswith(".sink_request")]
     assert len(messages) == 2 * len(rows)
     for number, function in enumerate(("write", "write_stream") if rows else ()):
