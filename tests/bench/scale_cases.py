@@ -16,6 +16,7 @@ SHARED = 100
 
 def measure(case: Callable[[str], dict[str, Any]], path: str) -> dict[str, Any]:
     """One case in this process: its seconds, CPU seconds, and the peak of the process."""
+    # what users have imported before they call, so that it does not count
     import lakecore.jobs.compact_database
     import lakecore.jobs.expire_snapshots
     import lakecore.jobs.remove_orphan_files  # noqa: F401

@@ -1,4 +1,4 @@
-"""What many executors would take, worked out from measured CPU seconds of plans, units and the rest of a table. Pure."""
+"""This module computes what many executors would take from measured CPU seconds of plans, units and the rest. Pure."""
 
 from __future__ import annotations
 

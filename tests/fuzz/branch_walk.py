@@ -372,7 +372,7 @@ class Walk:
 
     def _orphans(self) -> None:
         self._say("orphans")
-        time.sleep(0.002)
+        time.sleep(0.002)  # only files older than a whole millisecond may be removed
         job = remove_orphan_files.Job(
             table="d.t", older_than_ms=SystemClock().now_ms() - 1, allow_empty=True, safety=self._safety()
         )

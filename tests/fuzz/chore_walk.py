@@ -60,7 +60,7 @@ Rows = dict[Key, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Shape:
-    """What kind of table it is: engine `append` has no primary key; `moves` has keys without the partition."""
+    """It says what kind of table it is: `append` has no primary key, `moves` has keys without the partition."""
 
     engine: str
     partitioned: bool
@@ -212,7 +212,7 @@ class ChoreWalk:
         return self.dice.choice(("lake", "lake", "old", "new")) if java else "lake"
 
     def _has_one_bucket_count(self) -> bool:
-        """Where partitions have other numbers of buckets, Java 2.0 appends all rows and then fails."""
+        """Return whether Java may write: with several bucket counts it appends all rows and then fails."""
         table = self._table()
         latest = table.latest_snapshot()
         if self.shape.bucket == "-1" or latest is None:
@@ -289,7 +289,7 @@ class ChoreWalk:
         self._settle(by)
 
     def _settle(self, by: str = "lake") -> None:
-        """Where reads leave out level 0, a compaction takes the rows up."""
+        """Compact where reads leave out level 0, so that they return the new rows."""
         if self.shape.keyed and (self.shape.vectors or self.shape.engine == "first-row"):
             compact.run(compact.Job(table=self.name, strategy=compact.Strategy.FULL), self.catalog)
 
@@ -596,7 +596,7 @@ class ChoreWalk:
 
     def _orphans(self) -> None:
         self._say("orphans")
-        time.sleep(0.002)
+        time.sleep(0.002)  # only files older than a whole millisecond may be removed
         job = remove_orphan_files.Job(
             table=self.name, older_than_ms=SystemClock().now_ms() - 1, allow_empty=True, safety=self._safety()
         )

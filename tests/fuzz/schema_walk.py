@@ -150,7 +150,7 @@ class SchemaWalk:
         self.catalog = lakecore.load_catalog(str(root))
         self.log: list[str] = []
         self.stricter: Counter[str] = Counter()
-        """What lakecore refused and Java 2.0 made, by the message of lakecore."""
+        """It counts what lakecore refused and Java 2.0 made, by the message of lakecore."""
         self.made = self.changed = 0
 
     def tally(self) -> Counter[str]:
@@ -207,7 +207,7 @@ class SchemaWalk:
         shutil.rmtree(copy)
 
     def _alter_by_java(self, change: dict[str, Any]) -> None:
-        """By the newer version, whose rules are those of both."""
+        """Make a change by the newer version, which has the rules of both."""
         try:
             self.oracles["new"].call("alter", self.root, "d.t", json.dumps([change]))
         except OracleError:

@@ -14,7 +14,7 @@ from tests.support.oracle import Oracle
 def test_java_opens_what_lakecore_creates_and_alters(
     seed: int, tmp_path: Path, oracle: Oracle, oracle2: Oracle
 ) -> None:
-    """With each of these seeds lakecore once made a schema that Java did not open."""
+    """Before its rules were those of Paimon 2.0, lakecore made a schema with each of these seeds that Java did not open."""
     walk = SchemaWalk(seed, {"old": oracle, "new": oracle2}, tmp_path)
     walk.walk(15)
     assert walk.made == 1

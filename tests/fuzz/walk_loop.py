@@ -34,7 +34,7 @@ class Walk(Protocol):
         """Do so many steps. Raises AssertionError for what is not as it should be."""
 
     def tally(self) -> Counter[str]:
-        """What happened how often."""
+        """Return how often each thing happened."""
         ...
 
 

@@ -37,7 +37,7 @@ COPIES: Mapping[str, Mapping[str, str]] = {
     "groups": _GROUPS,
     "pages": _PAGES,
 }
-"""What is copied, and the options that make it so."""
+"""It says what is copied, and which options have this effect."""
 _ROWS = 4000
 _LATE = range(2010, 2030)
 

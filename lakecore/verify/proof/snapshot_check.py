@@ -9,8 +9,9 @@ manifests that are new or that the new ones stand for (of more than a million en
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -138,12 +139,15 @@ def _check_base(
     old = [line for line in before if line.file_name not in unchanged]
     new = [line for line in after if line.file_name not in unchanged]
     there = [line for line in before if line.file_name in unchanged]
-    for line in new:
-        _entries_of(line, manifests)
+    read_new = partial(_entries, manifests=manifests)
     count = sum(line.entry_count for line in (*old, *new))
-    shares = -(-count // ENTRIES_AT_ONCE)
+    shares = max(1, -(-count // ENTRIES_AT_ONCE))
     for number in range(shares):
-        _check_share([_Share(manifests, lines, number, shares) for lines in (old, new, there)])
+        _check_share(
+            _Share(manifests.read, old, number, shares),
+            _Share(read_new, new, number, shares),
+            _Share(manifests.read, there, number, shares),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,26 +156,25 @@ class _Share:
     identity are in one share, so that each share can be compared alone.
     """
 
-    manifests: ManifestStore
+    read: Callable[[Sequence[ManifestFile]], ManifestEntries]
     lines: Sequence[ManifestFile]
     number: int
     shares: int
 
     def entries(self) -> ManifestEntries:
         if self.shares == 1:
-            return self.manifests.read(self.lines)
-        return ManifestEntries.concat([self._of(self.manifests.read([line])) for line in self.lines])
+            return self.read(self.lines)
+        return ManifestEntries.concat([self._of(self.read([line])) for line in self.lines])
 
     def _of(self, entries: ManifestEntries) -> ManifestEntries:
         own = identity_hash(entries) % np.uint64(self.shares) == self.number
         return entries.select(own).own_copy()
 
 
-def _check_share(shares: Sequence[_Share]) -> None:
-    """Compare the entries of manifests that the new base lacks (the first) with those of new manifests, and
-    look for removed files in the manifests that stay (the last).
+def _check_share(old: _Share, new: _Share, there: _Share) -> None:
+    """Compare the entries of manifests that the new base lacks with those of new manifests, and look for
+    removed files in the manifests that stay.
     """
-    old, new, there = shares
     live_before, deletes_before = live_and_deletes(old.entries())
     live_after, deletes_after = live_and_deletes(new.entries())
     _check_same(live_before, live_after)
@@ -219,15 +222,14 @@ def _entries(lines: Sequence[ManifestFile], manifests: ManifestStore) -> Manifes
     """Return the entries of new manifests, whose lines must describe them, because readers skip manifests by
     these lines.
     """
-    return ManifestEntries.concat([_entries_of(line, manifests) for line in lines])
-
-
-def _entries_of(line: ManifestFile, manifests: ManifestStore) -> ManifestEntries:
-    entries = manifests.read([line])
-    due = describe_manifest(entries, line.file_name, line.file_size, manifests.schema.partition_type)
-    if replace(line, has_unknown_columns=False) != due:
-        _refuse(f"describes manifest {line.file_name} otherwise than it is")
-    return entries
+    parts = []
+    for line in lines:
+        entries = manifests.read([line])
+        due = describe_manifest(entries, line.file_name, line.file_size, manifests.schema.partition_type)
+        if replace(line, has_unknown_columns=False) != due:
+            _refuse(f"describes manifest {line.file_name} otherwise than it is")
+        parts.append(entries)
+    return ManifestEntries.concat(parts)
 
 
 def _entry(kind: EntryKind, message: CommitMessage, file: DataFile) -> ManifestEntry:
