@@ -58,9 +58,13 @@ class StreamIntents(ServiceStore):
         raw = {"version": _VERSION, "number": number, "prepared": [one.decode() for one in prepared]}
         self.file_io.overwrite(self._path(table, user), json.dumps(raw).encode())
 
-    def remove(self, table: str, user: str) -> None:
-        """Remove the intent, before the files of its writers are removed."""
-        self.file_io.delete(self._path(table, user))
+    def remove(self, table: str, user: str, prepared: Sequence[bytes]) -> None:
+        """Remove the intent of these writers, before their files are removed. That of another process, which
+        runs the same query, stays.
+        """
+        intent = self.find(table, user)
+        if intent is not None and intent.prepared == tuple(prepared):
+            self.file_io.delete(self._path(table, user))
 
     def _path(self, table: str, user: str) -> str:
         return f"{self.root}/{file_name(user, table, is_folder=False)}.json"

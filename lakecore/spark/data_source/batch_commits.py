@@ -13,6 +13,7 @@ from contextlib import suppress
 import pyarrow as pa
 from pyspark import TaskContext
 
+from lakecore.commit.duplicates import last_commit_of
 from lakecore.commit.request import CommitResult
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError
 from lakecore.jobs.concurrent_services import ConcurrentServices
@@ -84,7 +85,8 @@ def commit_batch(
     When it fails, the files are removed, unless the outcome is uncertain: Spark writes them again.
 
     What is about to be committed is stored first, so that the batch is recognised after all snapshots of the
-    query have expired. Raises NotFoundError if that cannot be known any more.
+    query have expired. Where a snapshot shows the batch, what was stored stays: it tells of the try that
+    was committed. Raises NotFoundError if that cannot be known any more.
     """
     if not prepared:
         return CommitResult()
@@ -92,6 +94,9 @@ def commit_batch(
     write, intents = table.new_stream_write(user), _intents(table)
     if services is not None:
         write = write.with_services(services.after)
+    last = last_commit_of(table._stores.snapshots, user).snapshot
+    if last is not None and last.commit_identifier >= number:
+        return write.commit(number, prepared)
     intent = intents.find(table.name, user)
     if intent is not None and intent.number == number and write.has_committed(number, intent.prepared):
         with suppress(LakeError):
@@ -104,7 +109,7 @@ def commit_batch(
         raise
     except LakeError:
         with suppress(LakeError):
-            intents.remove(table.name, user)
+            intents.remove(table.name, user, prepared)
             write.abort(prepared, number)
         raise
 

@@ -82,6 +82,37 @@ def _kill(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_a_batch_that_was_skipped_is_still_known_after_its_snapshots_expired(table: Table) -> None:
+    """Spark was killed after the commit, and again after the query that was started next had skipped it. What the
+    second try prepared was prepared after the snapshot of the first, and says nothing about the first.
+    """
+    commit_batch(table, 0, prepare(table, 0))
+    table.write(pa.Table.from_pydict({"k": pa.array([2], pa.int32()), "v": [1]}))
+    assert commit_batch(table, 0, prepare(table, 0)).duplicate
+    expire_all(table)
+    assert commit_batch(table, 0, prepare(table, 0)).duplicate
+    assert value(table) == 1
+
+
+def test_a_driver_that_fails_leaves_what_another_one_stored(table: Table) -> None:
+    """Two queries with one checkpoint run the same micro-batch; one fails while the other commits."""
+    slow, fast = prepare(table, 0), prepare(table, 0)
+
+    def commit_of_the_other(*_: object) -> None:
+        with pytest.MonkeyPatch.context() as undone:
+            undone.setattr("lakecore.write.stream_write.check_one_writer", lambda *_: None)
+            assert commit_batch(table, 0, fast).snapshot_ids
+        raise NotFoundError("on purpose")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecore.write.stream_write.check_one_writer", commit_of_the_other)
+        with pytest.raises(NotFoundError, match="on purpose"):
+            commit_batch(table, 0, slow)
+    expire_all(table)
+    assert commit_batch(table, 0, prepare(table, 0)).duplicate
+    assert value(table) == 1
+
+
 def test_what_cannot_be_known_is_an_error(table: Table) -> None:
     """Its files were compacted, and removed with the snapshots: nothing is committed, now or later."""
     commit_batch(table, 0, prepare(table, 0))
