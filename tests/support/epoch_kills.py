@@ -22,7 +22,6 @@ from tests.support.stream_kills import kill_all, processes
 __all__ = ["SCOPES", "SINKS", "EpochKills"]
 
 PATIENCE = 600.0
-TRIES = 10
 _GAVE_UP = "Python worker failed to connect back"
 """Spark waits ten seconds for a Python process to start, and a busy machine may take longer. Nothing was killed."""
 SCOPES = ("all", "alone")
@@ -107,10 +106,8 @@ class EpochKills:
         assert {one for one in complaints if not one.startswith("orphan: ")} == set()
 
     def _run_whole(self) -> None:
-        answer = self._run()
-        for _ in range(TRIES):
-            if _GAVE_UP not in (answer or ""):
-                break
+        answer, deadline = self._run(), time.monotonic() + PATIENCE
+        while _GAVE_UP in (answer or "") and time.monotonic() < deadline:
             answer = self._run()
         assert answer == "ended", answer or (self.folder / "job.log").read_text()[-4000:]
 

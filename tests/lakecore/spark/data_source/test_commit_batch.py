@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +12,10 @@ import pytest
 import lakecore
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.jobs import compact, expire_snapshots
+from lakecore.metadata.schema_change import AddColumn, RenameColumn
 from lakecore.spark.data_source.batch_commits import commit_batch
 from lakecore.table import Table
+from lakecore.types.datatypes import AtomicType, TypeRoot
 
 USER = "spark-0b5e"
 
@@ -113,6 +117,30 @@ def test_a_driver_that_fails_leaves_what_another_one_stored(table: Table) -> Non
     assert value(table) == 1
 
 
+def _commit_all(warehouse: str, together: Barrier) -> None:
+    table = lakecore.load_catalog(warehouse).load_table("d.t")
+    for number in range(6):
+        prepared = prepare(table, number)
+        together.wait(60)
+        commit_batch(table, number, prepared)
+
+
+def test_two_processes_that_run_the_same_batches_at_once(table: Table) -> None:
+    """As two drivers with one checkpoint do: each batch is committed by one of them, and the other removes its files."""
+    spawn = multiprocessing.get_context("spawn")
+    together = spawn.Barrier(2)
+    lake = str(Path(table.path).parents[1])
+    drivers = [spawn.Process(target=_commit_all, args=(lake, together)) for _ in range(2)]
+    for one in drivers:
+        one.start()
+    for one in drivers:
+        one.join(120)
+    assert [one.exitcode for one in drivers] == [0, 0]
+    assert [one.commit_identifier for one in table.snapshots()] == [5, 4, 3, 2, 1, 0]
+    assert value(table) == 111_111
+    assert len(list(Path(table.path).glob("bucket-0/*"))) == 6
+
+
 def test_what_cannot_be_known_is_an_error(table: Table) -> None:
     """Its files were compacted, and removed with the snapshots: nothing is committed, now or later."""
     commit_batch(table, 0, prepare(table, 0))
@@ -161,3 +189,23 @@ def test_a_table_that_was_created_again_beneath_a_query(table: Table) -> None:
     assert again.latest_snapshot() is None
     assert commit_batch(again, 1, prepare(again, 1)).snapshot_ids == (1,)
     assert value(again) == 10
+
+
+def test_columns_that_change_beneath_a_query(table: Table) -> None:
+    """The query goes on with the columns that it knows; the values follow their columns by id."""
+    catalog = lakecore.load_catalog(Path(table.path).parents[1])
+    catalog.alter_table("d.t", AddColumn(path=("w",), type=AtomicType(TypeRoot.INT)))
+    commit_batch(table, 0, prepare(table, 0))
+    prepared = prepare(table, 1)
+    changed = catalog.alter_table("d.t", RenameColumn(("v",), "x"))
+    commit_batch(table, 1, prepared)
+    assert changed.scan().to_arrow().to_pylist() == [{"k": 1, "x": 11, "w": None}]
+
+
+def test_a_table_that_was_dropped_beneath_a_query(table: Table) -> None:
+    commit_batch(table, 0, prepare(table, 0))
+    prepared = prepare(table, 1)
+    lakecore.load_catalog(Path(table.path).parents[1]).drop_table("d.t")
+    with pytest.raises(NotFoundError, match="it has no schema"):
+        commit_batch(table, 1, prepared)
+    assert list(Path(table.path).rglob("data-*")) == []
