@@ -62,11 +62,16 @@ _SECRET = (
     r"secret|authorization|cookie|passw(?:or)?d|passphrase|credential|token"
     r"|(?:private|access|account|api|sas)[-_.]?key|fsspec\.(?:\w+_(?:kwargs|options)|headers|auth)"
 )
-_SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
+_PLAIN = (
+    r"token\.provider|token-file|data-token\.enabled"
+    r"|dlf\.token-(?:path|loader|ecs-metadata-url|ecs-role-name)"
+)
+"""These options of REST catalogs say where a token comes from, and hold none."""
+_SECRET_KEY = re.compile(rf"^(?!(?:{_PLAIN})$).*(?:{_SECRET})", re.IGNORECASE | re.DOTALL)
 _USERINFO = re.compile(r"(\w://[^/@\s:]*:)([^/@\s]+)@")
 _ASSIGNED = re.compile(
     # A key is looked at once, from its first character: a long word costs no more than its length.
-    rf"(?<![\w.-])((?=[\w.-]*?(?:{_SECRET}))[\w.-]++=)('[^']*'|\"[^\"]*\"|[^\s,;&]+)",
+    rf"(?<![\w.-])((?!(?:{_PLAIN})=)(?=[\w.-]*?(?:{_SECRET}))[\w.-]++=)('[^']*'|\"[^\"]*\"|[^\s,;&]+)",
     re.IGNORECASE,
 )
 _UNPRINTABLE = re.compile(

@@ -49,6 +49,15 @@ def test_values_of_secret_keys_are_masked(key: str) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["token.provider", "token-file", "data-token.enabled", "dlf.token-loader"])
+def test_where_a_token_comes_from_is_no_secret(key: str) -> None:
+    """A message that names the remedy says `token.provider=bear`, and a stored catalog has it."""
+    text = f"write {key}=bear, and the token"
+    assert mask_secrets(text) == text
+    assert without_secrets({key: "bear"}) == {key: "bear"}
+    assert SECRET not in mask_secrets(f"{key}-x={SECRET} {key}.token={SECRET} token={SECRET}")
+
+
 def test_passwords_of_addresses_are_masked() -> None:
     for address in (
         f"s3://key:{SECRET}@bucket/x",

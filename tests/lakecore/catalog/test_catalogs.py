@@ -126,6 +126,15 @@ def test_secrets_are_references(environ: dict[str, str], tmp_path: Path) -> None
         resolve("new", environ | {"MY": "x"})
 
 
+def test_the_options_of_a_rest_catalog_are_stored_but_for_its_token(environ: dict[str, str]) -> None:
+    options = {"warehouse": "lake", "metastore": "rest", "uri": "http://h", "token.provider": "bear"}
+    with pytest.raises(InvalidInputError, match="option token: the value is a secret"):
+        CatalogStore.of(environ).create("far", {**options, "token": "geheim"})
+    stored = {**options, "token": Reference("env", "TOKEN")}
+    CatalogStore.of(environ).create("far", stored)
+    assert read_config(environ)["far"] == stored
+
+
 def test_what_cannot_be_opened_is_not_stored(environ: dict[str, str], tmp_path: Path) -> None:
     catalogs = Catalogs(environ)
     (tmp_path / "file").write_text("")
