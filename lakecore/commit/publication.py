@@ -8,6 +8,7 @@ The base is read again right before the publication, and the new snapshot after 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from lakecore.commit.publication_notes import note_publication
 from lakecore.data_class import dataclass
@@ -49,11 +50,12 @@ def publish(
     """Publish `planned`, which was built on `base` (None: on an empty table), and write the hints.
 
     `settle` is the settle time in milliseconds; `retry` counts how often this commit has lost to others.
-    It costs a read of the base and, with a settle time, a stat of it, the wait, two reads more, and a second
-    wait when the base is younger than ten settle times; each retry quarters that one, since on a table that
-    others commit to all the time a commit that waits never wins. The note is added to `publication_notes`,
-    too. Where a server commits, it decides: nothing is waited for and looked at again, and it costs two
-    requests. Raises CommitUncertainError (delete nothing), or another LakeError (nothing was created).
+    It costs a read of the base and a stat of the schema; with a settle time also a stat of the base, the
+    wait, two reads more, and a second wait when the base is younger than ten settle times; each retry
+    quarters that one, since on a table that others commit to all the time a commit that waits never wins. The
+    note is added to `publication_notes`, too. Where a server commits, it decides: nothing is waited for and
+    looked at again, and it costs two requests. Raises CommitUncertainError (delete nothing), or another
+    LakeError (nothing was created).
     """
     if snapshots.versions is not None:
         is_newest = snapshots.latest() == base
@@ -69,6 +71,7 @@ def publish(
             return Publication(published=False)
     if not snapshots.publish(planned):
         return Publication(published=False)
+    _check_table_is_there(snapshots, planned)
     snapshots.write_hints(planned.id)
     if settle == 0:
         return Publication(published=True)
@@ -85,6 +88,39 @@ def _let_settle(snapshots: SnapshotStore, base: Snapshot, settle: int, wait: int
     status = snapshots.file_io.stat(snapshots.paths.snapshot(base.id))
     if status is not None and abs(snapshots.clock.now_ms() - status.mtime_ms) < settle * _LONG_AGO:
         snapshots.clock.sleep(wait / 1000)
+
+
+def _check_table_is_there(snapshots: SnapshotStore, planned: Snapshot) -> None:
+    """Raise CommitUncertainError if the directory has no schema any more: the table was renamed or dropped
+    before the snapshot was published, or right afterwards. A snapshot that lies there alone is removed, so
+    that no later table of this path takes it for its own.
+    """
+    storage, paths = snapshots.file_io, snapshots.paths
+    try:
+        if storage.stat(paths.schema(planned.schema_id)) is not None or storage.list(paths.schema_dir):
+            return
+        is_alone = snapshots.holds(planned)
+        if is_alone:
+            storage.delete(paths.snapshot(planned.id))
+    except LakeError as err:
+        raise CommitUncertainError(
+            f"{paths.snapshot(planned.id)}: it was published, but storage could not tell whether the table "
+            f"is still there ({err}); commit again with the same user and identifier, and delete nothing"
+        ) from err
+    if not is_alone:
+        raise CommitUncertainError(
+            f"{paths.root}: the table was renamed or dropped at the moment when snapshot {planned.id} was "
+            "published, which may be part of it; load the table by the name that it has now, commit again "
+            "with the same user and identifier, and delete nothing"
+        )
+    with suppress(LakeError):  # an empty directory is in nobody's way
+        storage.remove_directory(paths.snapshot_dir)
+        storage.remove_directory(paths.root)
+    raise CommitUncertainError(
+        f"{paths.root}: the table was renamed or dropped before snapshot {planned.id} was published, so the "
+        "commit is not part of it; load the table by the name that it has now and commit again, and delete "
+        "nothing"
+    )
 
 
 def _look_again(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | None) -> Publication:

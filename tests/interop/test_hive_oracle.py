@@ -25,6 +25,7 @@ import pytest
 from lakecore import Commit
 from lakecore.catalog.hive.connection import MetastoreConnection, thrift_types
 from lakecore.catalog.hive.hive_catalog import HiveCatalog
+from lakecore.catalog.hive.lock import HiveLock
 from lakecore.catalog.names import TableName
 from lakecore.catalog.registry import load_catalog
 from lakecore.errors import (
@@ -35,6 +36,7 @@ from lakecore.errors import (
     InvalidOptionError,
     LakeError,
     NotFoundError,
+    UnavailableError,
     UnsupportedError,
 )
 from lakecore.jobs.migration import repair_catalog
@@ -405,4 +407,46 @@ def test_a_lock_that_the_metastore_ends_in_a_commit_makes_it_uncertain(hive: Hiv
     table = catalog.load_table("x.t")
     assert table.upsert(row, commit).duplicate
     assert rows_of(table) == [(1, "x")]
+    catalog.close()
+
+
+def test_a_lock_whose_owner_died_is_named_and_nothing_changes(hive: HiveServer) -> None:
+    """Until the metastore ends it by `hive.txn.timeout`, as this test does with `unlock`."""
+    catalog = opened(hive, **{"lock.enabled": "true", "lock-acquire-timeout": "200 ms"})
+    emptied(catalog)
+    catalog.create_database("x")
+    table = catalog.create_table("x.t", SMALL)
+    row = pa.table({"k": pa.array([1], pa.int32()), "v": ["x"]})
+    dead = HiveLock(catalog.connection, TableName("x", "t"), 1000, 100, catalog.clock)
+    lock_id = dead._acquire()
+    for change in (
+        lambda: table.upsert(row),
+        lambda: catalog.alter_table("x.t", [{"op": "add", "name": "n", "type": "INT"}]),
+        lambda: catalog.rename_table("x.t", "x.u"),
+        lambda: catalog.drop_table("x.t"),
+    ):
+        with pytest.raises(UnavailableError, match=r"lock of x\.t: another writer held it .*SHOW LOCKS"):
+            change()
+    assert catalog.list_tables("x") == ["t"]
+    assert (list(table.snapshots()), catalog.load_table("x.t").schema.id) == ([], 0)
+    dead._release(lock_id)
+    table.upsert(row)
+    assert rows_of(catalog.load_table("x.t")) == [(1, "x")]
+    catalog.close()
+
+
+def test_an_entry_without_files_keeps_its_name(hive: HiveServer, tmp_path: Path) -> None:
+    catalog = opened(hive)
+    emptied(catalog)
+    catalog.create_database("x")
+    place = Path(catalog.create_table("x.t", SMALL).path)
+    place.rename(tmp_path / "away")
+    with pytest.raises(
+        NotFoundError, match=r"'x\.t' is in the catalog, but has no files at .*drop-table x\.t"
+    ):
+        catalog.rename_table("x.t", "x.u")
+    assert catalog.list_tables("x") == ["t"]
+    (tmp_path / "away").rename(place)
+    hive.oracle.call("catalog", hive.java(), "rename", "x.t", "x.u")
+    assert rows_of(catalog.load_table("x.u")) == []
     catalog.close()

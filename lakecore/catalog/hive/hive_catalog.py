@@ -106,6 +106,11 @@ class HiveCatalog(NewHiveTables):
             return super()._has_files(name, path)
         return self._has_directory(path)
 
+    def _check_has_files(self, name: TableName, path: str) -> None:
+        """Raise NotFoundError for a table without files; a format table may have none."""
+        if self._format_entry(name) is None:
+            super()._check_has_files(name, path)
+
     def _has_directory(self, path: str) -> bool:
         return self.file_io.stat(path) is not None or bool(self.file_io.list(path))
 

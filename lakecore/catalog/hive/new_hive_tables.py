@@ -52,7 +52,8 @@ class NewHiveTables(MetastoreTables):
         if self._latest_schema(name) is not None:
             raise AlreadyExistsError(
                 f"table {str(name)!r}: {self._table_path(name)} has files of a table that is not entered in "
-                f"the metastore; enter it with `lakecore repair {name}`, or move the files away"
+                f"the metastore; enter it with `lakecore repair {name}`, or move the files away, unless "
+                "another process creates the table now"
             )
 
     def _check_schema(self, name: TableName, schema: TableSchema) -> None:

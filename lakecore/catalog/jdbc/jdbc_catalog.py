@@ -170,7 +170,8 @@ class JdbcCatalog(WarehouseCatalog):
         if not self._has_table(name) and self._latest_schema(name) is not None:
             raise AlreadyExistsError(
                 f"table {str(name)!r}: {self._table_path(name)} has files of a table that is not entered in "
-                f"the catalog; enter it with `lakecore repair {name}`, or move the files away"
+                f"the catalog; enter it with `lakecore repair {name}`, or move the files away, unless "
+                "another process creates the table now"
             )
 
     def _enter_table(self, name: TableName) -> None:

@@ -24,6 +24,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.read.directory.format_table import FORMAT_TABLE
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
 from lakecore.table import Table
 
 __all__ = ["NewTables"]
@@ -81,9 +82,15 @@ class NewTables(NamedTables):
         self._check_schema(parsed, schema)
         with self._lock_of(parsed):
             self._removal.check_not_half_dropped(name, self._table_path(parsed))
-            store = SchemaStore(self._storage, TablePaths(self._table_path(parsed)), self.clock)
+            paths = TablePaths(self._table_path(parsed))
+            store = SchemaStore(self._storage, paths, self.clock)
             if not self._has_table(parsed):
                 self._check_name_free(parsed)
+                if SnapshotStore(self._storage, paths).list_ids() and not store.list_ids():
+                    raise AlreadyExistsError(
+                        f"table {name!r}: {paths.root} has snapshots of a table without schemas, "
+                        "which the new table would take for its own; move the directory elsewhere"
+                    )
             if self._has_table(parsed) or store.list_ids() or not store.publish(schema):
                 if if_not_exists:
                     return self.load_table(name)

@@ -112,6 +112,7 @@ class WarehouseCatalog(NewTables):
         with self._removal.exclusive(name, "rename-table"), self._renaming(old, new):
             self._removal.check_not_half_dropped(new_name, target)
             self._check_name_free(new)
+            self._check_has_files(old, source)
             if rename is not None:
                 self._renames.begin(rename)
             self._rename_entry(old, new, target)
@@ -139,6 +140,11 @@ class WarehouseCatalog(NewTables):
     def _has_files(self, name: TableName, path: str) -> bool:
         """Return whether the files of the table that the catalog has under this name are at `path`."""
         return bool(SchemaStore(self.file_io, TablePaths(path)).list_ids())
+
+    def _check_has_files(self, name: TableName, path: str) -> None:
+        """Raise NotFoundError for a table that the catalog has, but whose files are not at `path`."""
+        if not self._has_files(name, path):
+            raise self._no_table(name)
 
     def _take_back(self, old: TableName, new: TableName, source: str, rename: Rename | None) -> None:
         """Give a table its name again, after its directory could not be moved. Where it is not certain that
