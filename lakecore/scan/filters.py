@@ -5,6 +5,7 @@ and levels. It is pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy.typing as npt
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.key_order import comparable
+from lakecore.metadata.manifest.block_spans import GroupBlocks
+from lakecore.metadata.manifest.bucket_counts import BucketGroup
 from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
@@ -35,6 +38,27 @@ class ScanFilter:
     """These are the bucket numbers, or None for all."""
     levels: tuple[int, int] | None = None
     """These are the lowest and the highest level, both inclusive."""
+    group: BucketGroup | None = field(default=None, compare=False, repr=False)
+    """This is the group of buckets of which it is known in which blocks of manifests they lie. It restricts
+    nothing.
+    """
+
+    def of_group(self, group: BucketGroup) -> ScanFilter:
+        """Return the same filter of one group of buckets, all of which this one selects."""
+        buckets = self.buckets if group.buckets is None else group.buckets
+        return replace(self, serialized=group.partitions, buckets=buckets, group=group)
+
+    @property
+    def blocks(self) -> GroupBlocks | None:
+        """Return the blocks of manifests that can have selected entries; None where that is not known, as for
+        a filter that selects more than its group.
+        """
+        group = self.group
+        if group is None or self.serialized is None or not self.serialized <= group.partitions:
+            return None
+        if group.buckets is not None and (self.buckets is None or not self.buckets <= group.buckets):
+            return None
+        return group.blocks
 
     def check(self, partition_type: RowType) -> None:
         """Raise InvalidInputError for a column that is not a partition column."""
@@ -58,6 +82,8 @@ def keeps_manifest(file: ManifestFile, where: ScanFilter, partition_type: RowTyp
         return False
     if where.levels is not None and not _meets(file.min_level, file.max_level, where.levels):
         return False
+    if where.blocks is not None and (blocks := where.blocks.of(file.file_name)) is not None:
+        return bool(blocks.any())
     if not partition_type.fields:
         return True
     box = _Box.of(file, partition_type)

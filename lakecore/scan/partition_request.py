@@ -100,12 +100,11 @@ def entry_request(
     condition = restricted(predicate, partition_type.names)
     filtered = where.partitions is not None or where.serialized is not None
     if not partition_type.fields or (condition is None and not filtered):
-        return EntryRequest(keys=keys)
+        return EntryRequest(keys=keys, blocks=where.blocks)
     groups = [*_filter_pieces(where, partition_type), *_condition_pieces(condition, partition_type)]
     useful = [tuple(piece for piece in group if piece) for group in groups if _is_useful(group)]
-    return EntryRequest(
-        keys=keys, partitions=_mask_of(where, condition, partition_type), pieces=tuple(useful)
-    )
+    mask = _mask_of(where, condition, partition_type)
+    return EntryRequest(keys=keys, partitions=mask, pieces=tuple(useful), blocks=where.blocks)
 
 
 def _mask_of(where: ScanFilter, condition: Predicate | None, partition_type: RowType) -> PartitionMask:

@@ -25,6 +25,7 @@ from lakecore.format.avro.vectorized import (
 )
 from lakecore.format.manifest.file_columns import data_files, file_output
 from lakecore.format.manifest.records import file_from_record
+from lakecore.metadata.manifest.block_spans import BlockSpans
 from lakecore.metadata.manifest.byte_words import ByteWords
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import LONGEST_KEY, NO_TIME, RowSource
@@ -141,6 +142,22 @@ class BlockSource:
             for place, start, end in zip(places.tolist(), starts, ends, strict=True):
                 out[place] = data[start:end]
         return out
+
+    def block_spans(self, at: Ints, numbers: Ints) -> list[tuple[str, Ints, Ints]]:
+        lows, highs = BlockSpans.of_blocks(len(self.blocks), self.block[at], numbers)
+        places: dict[int, tuple[AvroContainer, list[int]]] = {}
+        for number, (container, _) in enumerate(self.blocks):
+            places.setdefault(id(container), (container, []))[1].append(number)
+        spans = []
+        for container, mine in places.values():
+            numbered = {id(block): number for number, block in enumerate(container.blocks)}
+            own = [numbered[id(self.blocks[number][1])] for number in mine]
+            low, high = BlockSpans.of_blocks(
+                len(container.blocks), np.zeros(0, np.int64), np.zeros(0, np.int64)
+            )
+            low[own], high[own] = lows[mine], highs[mine]
+            spans.append((container.path.rpartition("/")[2], low, high))
+        return spans
 
     def names(self, at: Ints) -> ByteWords:
         return self.words.select(at)

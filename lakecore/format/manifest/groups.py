@@ -139,9 +139,9 @@ def _contents(
     """Yield the blocks of each manifest, inflated. Where blocks are searched, and few will stay, several
     manifests are worked on at once.
     """
-    if not request.pieces:
+    if request.blocks is not None or not request.pieces:
         for container in containers:
-            yield container, ((block, _inflate(container, block)) for block in container.blocks)
+            yield container, _contents_of(container, request)
         return
     with ThreadPoolExecutor(_SEARCHERS, thread_name_prefix="search") as pool:
         ahead: deque[tuple[AvroContainer, Future[list[_Content]]]] = deque()
@@ -152,6 +152,26 @@ def _contents(
                 yield container, content.result()
         for container, content in ahead:
             yield container, content.result()
+
+
+def _contents_of(container: AvroContainer, request: EntryRequest) -> Iterable[_Content]:
+    """Return the blocks of a manifest, in order, inflated but for those of which it is known that they have
+    no wanted entry.
+    """
+    mask = None if request.blocks is None else request.blocks.of(container.path)
+    if mask is None:
+        return _search(container, request) if request.pieces else _all_blocks(container)
+    if len(mask) != len(container.blocks):
+        raise CorruptDataError(
+            container.path,
+            f"has {len(container.blocks)} blocks, but it had {len(mask)} when it was read before",
+        )
+    blocks = zip(container.blocks, mask.tolist(), strict=True)
+    return ((block, _inflate(container, block) if is_needed else None) for block, is_needed in blocks)
+
+
+def _all_blocks(container: AvroContainer) -> Iterator[_Content]:
+    return ((block, _inflate(container, block)) for block in container.blocks)
 
 
 def _inflate(container: AvroContainer, block: AvroBlock) -> bytes:

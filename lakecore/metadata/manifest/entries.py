@@ -76,6 +76,12 @@ class EntrySource(Protocol):
     def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
         """Yield their statistics, in pieces of bounded size, each with its places in `at`."""
 
+    def block_spans(self, at: Ints, numbers: Ints) -> list[tuple[str, Ints, Ints]] | None:
+        """Return the name of each manifest, and the least and the greatest of the numbers of entries in each
+        of its blocks, or None where it is not known where the entries lie. `numbers` are those of the entries
+        `at`.
+        """
+
     def part(self, at: Ints) -> EntrySource:
         """Return a source of these entries, in this order, that holds nothing of the others."""
 
@@ -114,6 +120,9 @@ class RowSource:
         for low in range(0, len(at), _ITER_CHUNK):
             places = np.arange(low, min(low + _ITER_CHUNK, len(at)))
             yield places, StatsRows.from_files(self.files(at[places]), part)
+
+    def block_spans(self, at: Ints, numbers: Ints) -> None:
+        return None
 
     def part(self, at: Ints) -> RowSource:
         return RowSource(tuple(self.files(at)))
@@ -432,6 +441,21 @@ class ManifestEntries:
         for lanes, source in self.by_source():
             for places, stats in source.stats(self.position[lanes], part):
                 yield lanes[places], stats
+
+    def block_spans(self, numbers: Ints) -> list[tuple[str, Ints, Ints]]:
+        """Return the name of each manifest, and the least and the greatest of the `numbers` of entries in
+        each of its blocks: a manifest may have several lines. There are none if it is not known of some entry
+        where it lies.
+
+        The entries must be all that were read of their manifests.
+        """
+        spans: list[tuple[str, Ints, Ints]] = []
+        for lanes, source in self.by_source():
+            part = source.block_spans(self.position[lanes], numbers[lanes])
+            if part is None:
+                return []
+            spans += part
+        return spans
 
     def by_source(self) -> Iterator[tuple[Ints, EntrySource]]:
         """Yield the places of the entries that share a source, and the source."""

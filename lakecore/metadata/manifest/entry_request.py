@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lakecore.byte_search import has_piece
 from lakecore.data_class import dataclass
+from lakecore.metadata.manifest.block_spans import GroupBlocks
 
 __all__ = ["WHOLE", "EntryRequest", "PartitionMask"]
 
@@ -31,6 +32,9 @@ class EntryRequest:
     """These are the partitions whose entries are needed; None for all."""
     pieces: tuple[tuple[bytes, ...], ...] = ()
     """Of each tuple, every wanted partition has one of the byte strings in its serialised row."""
+
+    blocks: GroupBlocks | None = None
+    """No other block of the manifests that it knows has a wanted entry."""
 
     def may_hold(self, data: bytes | bytearray, end: int | None = None) -> bool:
         """Return whether the records of a block, or of several, can have a wanted partition. `end` is where

@@ -135,9 +135,10 @@ class Scan:
         """Yield the parts to read in plans of at most some `most_files` files each, one after the other: the
         memory that they take does not grow with the table.
 
-        A plan has some whole partitions, or some buckets of one that is larger. A table of more files costs
-        a look at its manifests before the first plan (2 s a million); manifests with files of several plans
-        are read again for each. Smaller tables, and other sources, have one plan. It raises as `plan` does.
+        A plan has some whole partitions, or some buckets of one that is larger. A table of more files costs a
+        look at its manifests before the first plan (2 s a million). Of a manifest with files of several plans
+        each plan decodes only the blocks (64 KB of entries) in which its own files lie. Smaller tables, and
+        other sources, have one plan. It raises as `plan` does.
         """
         return _plans(self.source, self.where, most_files)
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
+from lakecore.metadata.manifest.block_spans import GroupBlocks
 from lakecore.metadata.manifest.bucket_counts import BucketCounts
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.entry_request import WHOLE, EntryRequest
@@ -154,8 +155,9 @@ class Survey:
         A bucket that was not counted, because its snapshot came later, is of the last.
         """
         numbers: dict[bytes, int | dict[int, int]] = {}
-        count = 0
+        blocks: list[GroupBlocks | None] = []
         for count, group in enumerate(self._counts.groups(most), 1):
+            blocks.append(group.blocks)
             for place in group.partitions:
                 if group.buckets is None:
                     numbers[place] = count - 1
@@ -163,8 +165,9 @@ class Survey:
                 buckets = numbers.setdefault(place, {})
                 assert isinstance(buckets, dict)
                 buckets.update(dict.fromkeys(group.buckets, count - 1))
-        last = max(count - 1, 0)
-        return [GroupPass(self, number, last, numbers) for number in range(last + 1)]
+        passes = blocks or [None]
+        last = len(passes) - 1
+        return [GroupPass(self, number, last, numbers, own) for number, own in enumerate(passes)]
 
     def may_have(self, path: str, places: Ints) -> bool:
         """Return whether a manifest has entries of some partitions, whose codes are given, or is unknown."""
@@ -184,6 +187,8 @@ class GroupPass:
     number: int
     last: int
     numbers: dict[bytes, int | dict[int, int]]
+    blocks: GroupBlocks | None = None
+    """These are the blocks that can have entries of the pass, of the manifests that the survey has read."""
     is_first: bool = False
     has_buckets: bool = True
     _places: Ints = field(init=False)
@@ -197,7 +202,7 @@ class GroupPass:
             places = (self._has_place(self.survey.place(partition)) for partition in partitions)
             return np.fromiter(places, np.bool_, len(partitions))
 
-        return EntryRequest(partitions=mask)
+        return EntryRequest(partitions=mask, blocks=self.blocks)
 
     def begin(self, files: Sequence[ManifestFile]) -> None:
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import pyarrow as pa
 import pytest
 
 import lakecore
-from lakecore.errors import NotFoundError
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.format.manifest import groups as block_groups
+from lakecore.format.manifest import manifests
+from lakecore.format.manifest.manifests import decode_manifests, encode_manifest
 from lakecore.metadata.manifest.bucket_counts import BucketCounts
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.entry_request import EntryRequest
 from lakecore.read.source import scan as scans
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
@@ -24,6 +29,7 @@ from lakecore.scan.filters import EVERYTHING, ScanFilter, select_entries
 from lakecore.scan.split import SplitPlan
 from lakecore.spark.data_source.partitions import plan_partitions, read_parts
 from lakecore.spark.data_source.request import Parallelism
+from lakecore.store import manifests as manifest_stores
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from tests.lakecore.scan.test_plan_columns import random_rows
@@ -50,6 +56,56 @@ def test_each_entry_is_in_one_group(seed: int) -> None:
     assert everything.buckets is None
 
 
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_a_group_reads_its_blocks_only(is_sorted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Manifests of many blocks, each decoded in several groups of blocks: every entry is read for its group,
+    and where they are sorted few others are.
+    """
+    for name in ("_FIRST_GROUP_SIZE", "_GROUP_SIZE"):
+        monkeypatch.setattr(block_groups, name, 100_000)
+    rows, _ = random_rows(7, ("INT",), 6000)
+    if is_sorted:
+        rows.sort(key=lambda row: (row.partition, row.bucket))
+    files = [(encode_manifest(rows[low : low + 3000]), f"t/manifest/m-{low}") for low in (0, 3000)]
+    counts = BucketCounts()
+    counts.add(decode_manifests(files))
+    times: Counter[str] = Counter()
+    decoded = 0
+    for group in counts.groups(900):
+        where = EVERYTHING.of_group(group)
+        sent = pickle.loads(pickle.dumps(where))
+        assert where.blocks is not None
+        assert sent.blocks is not None
+        entries = decode_manifests(files, EntryRequest(blocks=where.blocks))
+        again = decode_manifests(files, EntryRequest(blocks=sent.blocks))
+        assert len(entries) + entries.left_out == len(again) + again.left_out == 6000
+        chosen = select_entries(entries, where, RowType(()))
+        assert len(select_entries(again, sent, RowType(()))) == len(chosen)
+        times.update(row.file.file_name for row in chosen)
+        decoded += len(entries)
+    assert times == {row.file.file_name: 1 for row in rows}
+    assert (decoded < 2 * 6000) == is_sorted
+
+
+def test_blocks_are_known_of_no_wider_filter() -> None:
+    rows, _ = random_rows(7, ("INT",), 3000)
+    counts = BucketCounts()
+    data = encode_manifest(rows)
+    counts.add(decode_manifests([(data, "t/manifest/m")]))
+    for group in counts.groups(100):
+        where = EVERYTHING.of_group(group)
+        wider = replace(where, serialized=group.partitions | {b"other"})
+        assert (
+            wider.blocks
+            is replace(where, serialized=None).blocks
+            is replace(where, buckets=None).blocks
+            is None
+        )
+        assert replace(where, levels=(0, 1)).blocks is where.blocks is not None
+    with pytest.raises(CorruptDataError, match="blocks, but it had"):
+        decode_manifests([(encode_manifest(rows[:2100]), "t/manifest/m")], EntryRequest(blocks=group.blocks))
+
+
 def described(plan: Any) -> Iterator[tuple[Any, ...]]:
     for split in plan:
         if isinstance(plan, SplitPlan):
@@ -58,8 +114,12 @@ def described(plan: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def test_plans_of_golden_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of one entry, of which each bucket is one: the splits, and the deletion vectors, are the same."""
+    """Groups of one entry, of which each bucket is one: the splits, and the deletion vectors, are the same.
+    Manifests are decoded as large ones are.
+    """
     monkeypatch.setattr(scanners, "_COUNTED_AT_ONCE", 3)
+    monkeypatch.setattr(manifest_stores, "MANY_ENTRIES", 0)
+    monkeypatch.setattr(manifests, "MANY_ENTRIES", 0)
     divided = 0
     for table in golden_tables():
         scan = lakecore.load_catalog(str(table.warehouse)).load_table(table.name).scan()

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from lakecore.errors import CorruptDataError
+from lakecore.format.manifest import manifests
 from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import duplicate_adds
+from lakecore.store import manifests as manifest_stores
 from lakecore.table import Table
 from lakecore.verify.fsck import check
 from lakecore.verify.fsck.findings import Finding, FindingKind, Findings
@@ -36,6 +38,13 @@ def table() -> Table:
     rows = [[{"p": p, "k": k, "v": k} for p in PARTITIONS for k in range(low, low + 9)] for low in (0, 9)]
     put(made, *rows)
     return made
+
+
+@pytest.fixture(autouse=True)
+def decoded_as_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small manifests are decoded as large ones are, so that groups leave out blocks."""
+    for module in (manifest_stores, manifests):
+        monkeypatch.setattr(module, "MANY_ENTRIES", 0)
 
 
 def findings_of(table: Table, **mode: bool) -> Sequence[Finding]:
