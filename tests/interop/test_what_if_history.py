@@ -16,21 +16,20 @@ COMMITS = 15
 
 
 def check_compactions(found: dict[str, Any]) -> None:
-    """Check that there are as many compactions, that sizes are within a tenth, and that readers meet fewer runs, because a
-    replay compacts with the commit.
-    """
+    """Check that there are as many compactions, that sizes are within a tenth, and that readers never meet more runs."""
     ratio = found["ratio"]
     assert ratio["compactions"] == ratio["files"] == 1.0
     for name in ("read_bytes", "written_bytes", "write_amplification"):
         assert ratio[name] == pytest.approx(1, abs=0.1), name
-    assert 0.7 < ratio["average_runs"] < 1.1
     assert found["happened"]["most_runs"] - found["replayed"]["most_runs"] in (0, 1)
 
 
 def test_lakecore_compacts_and_expires_as_the_replay_says(tmp_path: Path) -> None:
     catalog, _ = by_lakecore(str(tmp_path / "all"), COMMITS)
     report = what_if.run(Job(table="d.k", chores=("compact",)), catalog, clock=catalog.clock)
-    check_compactions(compared(report))
+    found = compared(report)
+    check_compactions(found)
+    assert 0.7 < found["ratio"]["average_runs"] < 1.1, "an hour of the clock of the test is between commits"
     asked = what_if.run(Job(table="d.k", options=LIMITS), catalog, clock=catalog.clock).expiry[-1]
     _, removed = by_lakecore(str(tmp_path / "expired"), COMMITS, limits=LIMITS)
     assert asked.expired_snapshots == removed["snapshots"] > COMMITS
