@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-check bench-small figures fuzz branch-walks chore-walks schema-walks fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak epoch-kills kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check faults bench bench-check bench-small figures fuzz branch-walks chore-walks schema-walks fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak epoch-kills kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -39,6 +39,9 @@ format: setup ## rewrite the code in the project's format
 	.venv/bin/ruff check --fix .
 
 check: lint fast ## what every commit must pass
+
+faults: setup-tests ## storage fails at each operation of each chore in each way, which take turns in `make test` (an hour or two)
+	LAKECORE_FAULTS=all $(VENV) -m pytest -n 2 tests/faults
 
 bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (minutes)
 	$(VENV) -m tests.bench

@@ -28,6 +28,7 @@ from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from lakecore.verify.fsck.findings import FindingKind
 from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.fault_turns import failing_operations
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put, rows_of
 
 SETTLED = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT)
@@ -275,8 +276,10 @@ def deleted() -> Scenario:
     return Scenario.of(catalog, table, Strategy.UNIVERSAL)
 
 
-def _cases() -> list[Any]:
-    cases = [*itertools.product((keyed_full, joined), FaultMode)]
+def _pairs() -> list[tuple[Callable[[], Scenario], FaultMode]]:
+    cases: list[tuple[Callable[[], Scenario], FaultMode]] = [
+        *itertools.product((keyed_full, joined), FaultMode)
+    ]
     cases.remove((joined, FaultMode.ERROR))  # as `deleted`
     cases += [(make, FaultMode.ERROR) for make in (postponed, clustered)]
     cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
@@ -288,18 +291,22 @@ def _cases() -> list[Any]:
     cases += [(encoded, mode) for mode in (FaultMode.ERROR, FaultMode.INTERRUPTED)]
     cases += [(in_groups, mode) for mode in (FaultMode.TORN,)]
     cases += [(make, FaultMode.ERROR) for make in (blobs_joined, pages_copied)]
-    return [
-        pytest.param(
-            make,
-            mode,
-            id=f"{make.__name__}-{mode.value}",
-            marks=[] if (make, mode) == (keyed_full, FaultMode.ERROR) else [pytest.mark.slow],
-        )
-        for make, mode in cases
-    ]
+    return cases
 
 
-@pytest.mark.parametrize(("make", "mode"), _cases())
+PAIRS = _pairs()
+CASES = [
+    pytest.param(
+        make,
+        mode,
+        id=f"{make.__name__}-{mode.value}",
+        marks=[] if (make, mode) == (keyed_full, FaultMode.ERROR) else [pytest.mark.slow],
+    )
+    for make, mode in PAIRS
+]
+
+
+@pytest.mark.parametrize(("make", "mode"), CASES)
 def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMode) -> None:
     scenario = make()
     before = rows_of(scenario.table)
@@ -308,7 +315,8 @@ def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMod
     told = scenario.told()
     assert len(commits) > (make is in_groups)
     assert (before == after) == (make not in (postponed, clustered))
-    for number in itertools.count(scenario.first):
+    modes = [one for other, one in PAIRS if other is make]
+    for number in failing_operations(mode, modes, scenario.first):
         scenario.reset()
         storage = FaultyFileIO(scenario.catalog.file_io, fail_at=number, mode=mode)
         error = _failure(scenario, storage)

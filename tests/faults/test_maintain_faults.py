@@ -5,13 +5,13 @@ In the end the table is what it is after a run without failures, and the quarant
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.chores import CHORES, Chore, check_rest
 from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.fault_turns import failing_operations
 from tests.support.killing_fs import CHANGES
 from tests.support.maintained import History, views
 
@@ -70,7 +70,8 @@ def test_every_operation_fails_once(name: str, mode: FaultMode) -> None:
     done, after, kept = made.state(), views(made.table), made.quarantined()
     assert done != before or name == "purge"
     whole, left_over = set[object](), {before}
-    for number in _changes(chore, made) if name in CHANGES_ONLY else itertools.count(1):
+    turns = failing_operations(mode, MODES.get(name, OTHERS))
+    for number in _changes(chore, made) if name in CHANGES_ONLY else turns:
         made.reset()
         storage = FaultyFileIO(made.catalog.file_io, fail_at=number, mode=mode)
         problem = chore.attempt(made.through(storage))

@@ -4,7 +4,6 @@ every commit once, whatever happened.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from lakecore.errors import LakeError
 from lakecore.table import Table
 from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.fault_turns import failing_operations
 from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, memory_catalog
 
@@ -54,20 +54,20 @@ def run(table: Table, checkpoint: dict[int, list[bytes]]) -> None:
         write.commit(number, prepared)
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        FaultMode.ERROR,
-        FaultMode.ERROR_AFTER_EFFECT,
-        FaultMode.DEAD,
-        FaultMode.DEAD_AFTER_EFFECT,
-        FaultMode.TORN,
-    ],
+MODES = (
+    FaultMode.ERROR,
+    FaultMode.ERROR_AFTER_EFFECT,
+    FaultMode.DEAD,
+    FaultMode.DEAD_AFTER_EFFECT,
+    FaultMode.TORN,
 )
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["append", "dynamic"])
 def test_any_operation_may_fail(kind: str, mode: FaultMode) -> None:
     new = [(0, "a"), (1, "a"), (2, "b"), (3, "a")]
-    for number in itertools.count(1):
+    for number in failing_operations(mode, MODES):
         table = fresh(kind)
         storage = FaultyFileIO(table._stores.file_io, number, mode)
         checkpoint: dict[int, list[bytes]] = {}

@@ -19,6 +19,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.table import Commit, Table
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.fault_turns import failing_operations
 from tests.support.handles import with_stores
 
 SETTLED = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT)
@@ -196,6 +197,10 @@ FAST = {
     (key_table, FaultMode.ERROR),
     (overwritten_table, FaultMode.DEAD_AFTER_EFFECT),
 }
+PAIRS = [
+    *itertools.product(SCENARIOS, FaultMode),
+    *itertools.product(PLACED, (FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD_AFTER_EFFECT)),
+]
 CASES = [
     pytest.param(
         scenario,
@@ -203,10 +208,7 @@ CASES = [
         id=f"{scenario.__name__}-{mode.value}",
         marks=[] if (scenario, mode) in FAST else [pytest.mark.slow],
     )
-    for scenario, mode in (
-        *itertools.product(SCENARIOS, FaultMode),
-        *itertools.product(PLACED, (FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD_AFTER_EFFECT)),
-    )
+    for scenario, mode in PAIRS
 ]
 
 
@@ -220,7 +222,7 @@ def test_every_operation_fails_once(
     new = rows(healthy)
     assert old != new
 
-    for number in itertools.count(1):
+    for number in failing_operations(mode, [one for other, one in PAIRS if other is scenario]):
         table, write = scenario()
         storage = FaultyFileIO(table._stores.file_io, number, mode)
         error = _failure(write, with_stores(table, file_io=storage))

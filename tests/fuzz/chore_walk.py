@@ -13,7 +13,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,9 @@ from lakecore.row.order_strategy import OrderStrategy
 from lakecore.verify.mode import ProofMode
 from lakecore.write.row_level.clauses import MergeRules
 from tests.fuzz.row_lines import inserts, read_lines
+from tests.fuzz.walk_follower import Follower
 from tests.fuzz.walk_loop import changelog_lists, main
+from tests.fuzz.walk_shape import random_shape
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
 
@@ -58,78 +59,6 @@ Key = tuple[Any, ...]
 Rows = dict[Key, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Shape:
-    """It says what kind of table it is: `append` has no primary key, `moves` has keys without the partition."""
-
-    engine: str
-    partitioned: bool
-    moves: bool
-    vectors: bool
-    bucket: str
-    options: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def keyed(self) -> bool:
-        return self.engine != "append"
-
-    @property
-    def primary(self) -> list[str]:
-        if not self.keyed:
-            return []
-        return ["p", "k"] if self.partitioned and not self.moves else ["k"]
-
-    def schema(self) -> dict[str, Any]:
-        return {
-            "columns": ["p STRING NOT NULL", "k INT NOT NULL", "v STRING", "n INT"],
-            "primaryKeys": self.primary,
-            "partitionKeys": ["p"] if self.partitioned else [],
-            "options": self.options | {"bucket": self.bucket, "snapshot.num-retained.min": "1"},
-        }
-
-
-def _shape(dice: random.Random) -> Shape:
-    engine = dice.choice(
-        ("append", "append", "deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
-    )
-    partitioned = dice.random() < 0.7
-    moves = engine == "deduplicate" and partitioned and dice.random() < 0.3
-    bucket = "-1" if moves else dice.choice(("1", "2", "3", "-1"))
-    vectors = engine != "first-row" and not moves and dice.random() < 0.35
-    options = {
-        "num-sorted-run.compaction-trigger": "3",
-        "file.format": dice.choice(("parquet", "orc", "avro")),
-    }
-    if engine != "append":
-        options["merge-engine"] = engine
-    elif bucket != "-1":
-        options["bucket-key"] = "k"
-    if engine == "aggregation":
-        options |= {
-            "fields.v.aggregate-function": "last_non_null_value",
-            "fields.n.aggregate-function": "sum",
-        }
-    if engine == "first-row":
-        options["changelog-producer"] = "lookup"
-    elif engine != "append" and dice.random() < 0.35:
-        options["changelog-producer"] = "lookup" if vectors else dice.choice(("lookup", "full-compaction"))
-    if vectors:
-        options["deletion-vectors.enabled"] = "true"
-    for chance, some in (
-        (0.2, {"manifest.merge-min-count": "2"}),
-        (0.2, {"manifest.full-compaction-threshold-size": "1 b"}),
-        (0.2, {"file-index.bloom-filter.columns": "k"}),
-        (0.2, {"file-index.bitmap.columns": "n", "file-index.in-manifest-threshold": "1 b"}),
-        (0.2, {"target-file-size": "1 kb"}),
-        (0.2, {"dynamic-bucket.target-row-num": "3"} if bucket == "-1" and engine != "append" else {}),
-        (0.2, {"metadata.stats-mode": "none"}),
-        (0.15, {"data-file.thin-mode": "true"} if engine != "append" else {}),
-    ):
-        if dice.random() < chance:
-            options |= some
-    return Shape(engine, partitioned, moves, vectors, bucket, options)
-
-
 class ChoreWalk:
     """One table, its model and the steps on both."""
 
@@ -137,7 +66,7 @@ class ChoreWalk:
         self.dice = random.Random(seed)
         self.oracles, self.root = oracles, root
         self.catalog = lakecore.load_catalog(str(root))
-        self.shape = _shape(self.dice)
+        self.shape = random_shape(self.dice)
         self.name = "d.t"
         self.rows: Rows = {}
         self.columns = ["v", "n"]
@@ -149,6 +78,7 @@ class ChoreWalk:
         self.refusals: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.java = self.dice.random() < 0.75
+        self.follower = Follower(self._key) if self.shape.streams else None
         oracles["new"].create(root, self.name, self.shape.schema())
 
     def walk(self, length: int) -> None:
@@ -200,7 +130,12 @@ class ChoreWalk:
         self._check_files()
 
     def tally(self) -> Counter[str]:
-        return self.done + Counter({f"refused {reason}": count for reason, count in self.refusals.items()})
+        polls = Counter({"changes of streams": self.follower.changes if self.follower else 0})
+        return (
+            self.done
+            + polls
+            + Counter({f"refused {reason}": count for reason, count in self.refusals.items()})
+        )
 
     # --- words
 
@@ -288,6 +223,11 @@ class ChoreWalk:
         self.rows = after
         self._settle(by)
 
+    def _breaks_stream(self, *, overwrites: bool = True) -> None:
+        """The change stream has nothing of this step, so that the consumer begins anew."""
+        if self.follower and not (overwrites and self.shape.reads_overwrites):
+            self.follower.restart()
+
     def _settle(self, by: str = "lake") -> None:
         """Compact where reads leave out level 0, so that they return the new rows."""
         if self.shape.keyed and (self.shape.vectors or self.shape.engine == "first-row"):
@@ -299,6 +239,8 @@ class ChoreWalk:
             return
         bound, value = self.dice.randint(0, 9), self.dice.randint(100, 199)
         self._say("update", name, value, "k <=", bound)
+        if not self.shape.keyed:
+            self._breaks_stream(overwrites=False)
         self._table().update({name: value}, f"k <= {bound}")
         self.rows = {key: row | {name: value} if row["k"] <= bound else row for key, row in self.rows.items()}
         self._settle()
@@ -310,6 +252,8 @@ class ChoreWalk:
         rows = self._new_rows()
         deletes = self.shape.engine in ("append", "deduplicate") and self.dice.random() < 0.2
         self._say("merge", rows, deletes)
+        if not self.shape.keyed:
+            self._breaks_stream(overwrites=False)
         table = self._table()
         source = pa.Table.from_batches(
             [json_to_batch([json.dumps(row) for row in rows], table.schema.row_type)]
@@ -327,6 +271,8 @@ class ChoreWalk:
             return
         bound = self.dice.randint(-1, 9)
         self._say("delete k =", bound)
+        if not self.shape.keyed:
+            self._breaks_stream(overwrites=False)
         self._table().delete(f"k = {bound}")
         self.rows = {key: row for key, row in self.rows.items() if row["k"] != bound}
         self._settle()
@@ -338,6 +284,7 @@ class ChoreWalk:
         rows = self._new_rows(part if self.shape.partitioned else None)
         how = self.dice.choice(("all", "partition")) if self.shape.partitioned else "all"
         self._say("overwrite", how, part, rows)
+        self._breaks_stream()
         table = self._table()
         batch = json_to_batch([json.dumps({"_kind": "+I"} | row) for row in rows], table.schema.row_type)
         if how == "all":
@@ -356,6 +303,7 @@ class ChoreWalk:
             return
         part = self.dice.choice(_OLD + _NEW)
         self._say("drop-partition", part)
+        self._breaks_stream()
         partitions.run(partitions.DropPartition(table=self.name, partitions=f"p={part}"), self.catalog)
         self.rows = {key: row for key, row in self.rows.items() if row["p"] != part}
 
@@ -363,6 +311,7 @@ class ChoreWalk:
         if not self.shape.partitioned:
             return
         self._say("expire-partitions")
+        self._breaks_stream()
         job = partitions.ExpirePartitions(
             table=self.name,
             expiration_ms=365 * _DAY,
@@ -461,6 +410,10 @@ class ChoreWalk:
     # --- schema
 
     def _alter(self) -> None:
+        self._change_schema()
+        self._reopen_stream()
+
+    def _change_schema(self) -> None:
         change = self.dice.choice(("add", "rename", "drop", "widen", "move", "set"))
         self.number += 1
         if change == "set":
@@ -512,6 +465,10 @@ class ChoreWalk:
                 for key, row in self.rows.items()
             }
 
+    def _reopen_stream(self) -> None:
+        if self.follower:
+            self.follower.reopen(self._table(), self._renamed(self.follower.rows, self.columns))
+
     # --- the table as a whole
 
     def _rename(self) -> None:
@@ -520,22 +477,26 @@ class ChoreWalk:
         self._say("rename", self.name, new)
         self.catalog.rename_table(self.name, new)
         self.name = new
+        self._reopen_stream()
 
     def _drop(self) -> None:
         self._say("drop and restore")
         self.catalog.drop_table(self.name)
         self.catalog.restore_table(self.name)
+        self._reopen_stream()
 
     def _copy(self) -> None:
         """The copy goes on in place of the table."""
         self.number += 1
         new = f"d.c{self.number}"
         self._say("copy", self.name, new)
+        self._breaks_stream(overwrites=False)
         copy_table.run(copy_table.Job(source=self.name, target=new), self.catalog)
         self.name, self.history, self.tags = new, {}, {}
 
     def _purge(self) -> None:
         self._say("purge and undo")
+        self._breaks_stream(overwrites=False)
         report = purge_files.run(
             purge_files.Job(
                 table=self.name, older_than_ms=SystemClock().now_ms() + 1, safety=Safety(quarantine=True)
@@ -557,6 +518,7 @@ class ChoreWalk:
             return
         name = self.dice.choice(list(self.tags))
         self._say("rollback-to-as-latest", name)
+        self._breaks_stream()
         rollback.run(rollback.RollbackToAsLatest(table=self.name, tag=name), self.catalog)
         self.rows = self._renamed(self.tags[name], self.columns)
 
@@ -616,6 +578,14 @@ class ChoreWalk:
             self._same_state(f"tag {tag}", table.scan(tag=tag), rows)
         self._check_conditions(table)
         self._check_bounds(table)
+        if self.follower and self.dice.random() < 0.6:
+            self.follower.poll(table)
+            if self.follower.is_in_step(table):
+                self._same(
+                    "stream",
+                    self._lines(self.follower.rows, self.columns),
+                    self._lines(self.rows, self.columns),
+                )
 
     def _check_conditions(self, table: Any) -> None:
         """Statistics and file indexes leave out nothing that a condition is true for."""

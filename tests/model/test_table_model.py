@@ -234,5 +234,5 @@ def test_a_few_histories(machine: type[_Machine]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", [KeyTable, AppendTable])
 def test_many_histories(machine: type[_Machine]) -> None:
-    many = settings(max_examples=60, stateful_step_count=30, suppress_health_check=_QUIET)
+    many = settings(max_examples=25, stateful_step_count=30, suppress_health_check=_QUIET)
     run_state_machine_as_test(machine, settings=many)

@@ -209,7 +209,7 @@ ENGINES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("name", ENGINES)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_engines(name: str, data: st.DataObject) -> None:
     kinds = dict.fromkeys("abgh", "INT") | {"c": "STRING", "i": "DOUBLE", "z": "STRING"}
     small = [None, 1, 2, 3]
