@@ -18,7 +18,8 @@ from lakecore.commit.request import CommitResult
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError
 from lakecore.jobs.concurrent_services import ConcurrentServices
 from lakecore.jobs.runner.one_table import OneTableLake
-from lakecore.maintain.stream_intents import StreamIntents
+from lakecore.maintain.stream_intents import StreamIntent, StreamIntents
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.table import Table
 from lakecore.write.assigned import AssignedBy, StreamBuckets
@@ -86,7 +87,8 @@ def commit_batch(
 
     What is about to be committed is stored first, so that the batch is recognised after all snapshots of the
     query have expired. Where a snapshot shows the batch, what was stored stays: it tells of the try that
-    was committed. Raises NotFoundError if that cannot be known any more.
+    was committed. Raises NotFoundError if that cannot be known any more, InvalidInputError if the table was
+    rolled back behind the batch before.
     """
     if not prepared:
         return CommitResult()
@@ -98,6 +100,14 @@ def commit_batch(
     if last is not None and last.commit_identifier >= number:
         return write.commit(number, prepared)
     intent = intents.find(table.name, user)
+    if last is not None and intent is not None and _is_rolled_back(intent, number, last):
+        with suppress(LakeError):
+            write.abort(prepared, number)
+        raise InvalidInputError(
+            f"{table.name}: the table was rolled back behind micro-batch {intent.number} of this query, whose "
+            f"rows are lost, so micro-batch {number} is not committed; start the query with the checkpoint of "
+            "the moment to which the table was rolled back, or with a new checkpoint to go on without them"
+        )
     if intent is not None and intent.number == number and write.has_committed(number, intent.prepared):
         with suppress(LakeError):
             write.abort(prepared, number)
@@ -112,6 +122,16 @@ def commit_batch(
             intents.remove(table.name, user, prepared)
             write.abort(prepared, number)
         raise
+
+
+def _is_rolled_back(intent: StreamIntent, number: int, last: Snapshot) -> bool:
+    """Return whether the batch of the intent, which Spark believes committed, is not in the table any more.
+    `last`: the newest snapshot of the query. Snapshots expire from the oldest on, so that an older one shows
+    it. A batch without files has no snapshot.
+    """
+    if not last.commit_identifier < intent.number < number:
+        return False
+    return any(decode_commit(one).messages for one in intent.prepared)
 
 
 def abort_batch(table: Table, number: int, prepared: Sequence[bytes]) -> None:

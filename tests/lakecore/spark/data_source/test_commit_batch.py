@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lakecore
-from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lakecore.jobs import compact, expire_snapshots
+from lakecore.jobs.versions import rollback
 from lakecore.metadata.schema_change import AddColumn, RenameColumn
 from lakecore.spark.data_source.batch_commits import commit_batch
 from lakecore.table import Table
@@ -139,6 +140,32 @@ def test_two_processes_that_run_the_same_batches_at_once(table: Table) -> None:
     assert [one.commit_identifier for one in table.snapshots()] == [5, 4, 3, 2, 1, 0]
     assert value(table) == 111_111
     assert len(list(Path(table.path).glob("bucket-0/*"))) == 6
+
+
+@pytest.mark.parametrize("others", [0, 3], ids=["alone", "others"])
+def test_a_table_that_was_rolled_back_behind_a_batch_is_an_error(table: Table, others: int) -> None:
+    """Spark believes that the batch is in the table, and goes on with the next one."""
+    for number in (0, 1, 2):
+        commit_batch(table, number, prepare(table, number))
+    lake = lakecore.load_catalog(Path(table.path).parents[1])
+    rollback.run(rollback.RollbackTo(table="d.t", snapshot=2), lake)
+    for _ in range(others):
+        table.write(pa.Table.from_pydict({"k": pa.array([2], pa.int32()), "v": [1]}))
+    files = sorted(Path(table.path).glob("bucket-0/*"))
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="rolled back behind micro-batch 2 of this query"):
+            commit_batch(table, 3, prepare(table, 3))
+    assert sorted(Path(table.path).glob("bucket-0/*")) == files
+    assert commit_batch(table, 2, prepare(table, 2)).snapshot_ids, "with the checkpoint of that moment"
+    assert commit_batch(table, 3, prepare(table, 3)).snapshot_ids
+    assert value(table) == 1111
+
+
+def test_a_batch_without_rows_is_not_taken_for_one_that_was_rolled_back(table: Table) -> None:
+    commit_batch(table, 0, prepare(table, 0))
+    commit_batch(table, 1, [table.new_stream_write(USER).prepare_commit(1)])
+    assert commit_batch(table, 2, prepare(table, 2)).snapshot_ids
+    assert value(table) == 101
 
 
 def test_what_cannot_be_known_is_an_error(table: Table) -> None:
