@@ -435,6 +435,11 @@ def test_a_lock_whose_owner_died_is_named_and_nothing_changes(hive: HiveServer) 
     catalog.close()
 
 
+def test_options_of_a_lock_that_is_off_are_refused(hive: HiveServer) -> None:
+    with pytest.raises(InvalidOptionError, match=r"lock-acquire-timeout=1 s: .* set lock\.enabled=true"):
+        opened(hive, **{"lock-acquire-timeout": "1 s"})
+
+
 def test_an_entry_without_files_keeps_its_name(hive: HiveServer, tmp_path: Path) -> None:
     catalog = opened(hive)
     emptied(catalog)

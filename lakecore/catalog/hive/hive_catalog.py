@@ -23,11 +23,13 @@ from lakecore.catalog.hive.partition_options import check_partition_options
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
 from lakecore.catalog.names import TableName, check_data_table
 from lakecore.catalog.privileges.grants import Privilege
+from lakecore.catalog.remote.options import holds_lock
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.clock import SystemClock
 from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidOptionError, LakeError, NotFoundError, UnsupportedError
+from lakecore.fs.stores.registry import is_object_store
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.maintain.holds.user import this_user
 from lakecore.maintain.interrupted_renames import Rename
@@ -79,7 +81,8 @@ class HiveCatalog(NewHiveTables):
             raise InvalidOptionError("catalog option warehouse is missing, and the metastore names none")
         fields = opened_warehouse(replace(config, warehouse=warehouse), create=create)
         metastore.databases()  # an address that is wrong is told at once
-        return cls(**fields, connection=connection, hive_options=options)
+        locks = holds_lock(config.options, object_store=is_object_store(fields["warehouse"]))
+        return cls(**fields, connection=connection, hive_options=replace(options, lock_enabled=locks))
 
     def close(self) -> None:
         """Close the connections."""

@@ -30,7 +30,6 @@ from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError
 from lakecore.fs.confined import confine
-from lakecore.fs.stores.registry import is_object_store
 from lakecore.fs.table_rights import TableRights
 from lakecore.read.directory.format_table import FORMAT_TABLE
 from lakecore.store.table_lock import TableLock
@@ -228,8 +227,7 @@ class MetastoreTables(WarehouseCatalog):
     def _table_lock(self, name: TableName) -> TableLock | None:
         """Return the lock of Java's commits, None where it is off."""
         options = self.hive_options
-        enabled = options.lock_enabled
-        if not (is_object_store(self.warehouse) if enabled is None else enabled):
+        if not options.lock_enabled:
             return None
         table = replace(name, branch="main", system=None)
         return HiveLock(self.connection, table, options.lock_timeout_ms, options.lock_sleep_ms, self.clock)

@@ -11,6 +11,7 @@ from lakecore.catalog.remote.options import (
     LOCK_TIMEOUT,
     POOL_SIZE,
     SYNC_PROPERTIES,
+    holds_lock,
     parse_count,
 )
 from lakecore.data_class import dataclass
@@ -60,10 +61,9 @@ class JdbcOptions:
         key = CATALOG_KEY.read(raw)
         if not key or len(key) > 255:
             raise InvalidOptionError(f"catalog option {CATALOG_KEY.key}={key}: it has 1 to 255 characters")
-        enabled = LOCK_ENABLED.read(raw)
         return cls(
             key=key,
-            lock_enabled=object_store if enabled is None else enabled,
+            lock_enabled=holds_lock(raw, object_store=object_store),
             lock_timeout_ms=LOCK_TIMEOUT.read(raw),
             lock_sleep_ms=LOCK_SLEEP.read(raw),
             lock_key_length=LOCK_KEY_LENGTH.read(raw),

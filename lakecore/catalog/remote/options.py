@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from lakecore.errors import InvalidOptionError
 from lakecore.options import Option, parse_bool, parse_duration_ms
 
 __all__ = [
@@ -10,6 +13,7 @@ __all__ = [
     "LOCK_TIMEOUT",
     "POOL_SIZE",
     "SYNC_PROPERTIES",
+    "holds_lock",
     "parse_count",
 ]
 
@@ -34,3 +38,19 @@ LOCK_SLEEP = Option(
 SYNC_PROPERTIES = Option(
     "sync-all-properties", parse_bool, True, "Whether options of tables are copied into the catalog."
 )
+
+
+def holds_lock(raw: Mapping[str, str], *, object_store: bool) -> bool:
+    """Return whether commits hold the lock of the catalog: by default on object stores only, as in Java.
+
+    Raises InvalidOptionError for an option of the lock where it is off: whoever sets it believes it on.
+    """
+    chosen = LOCK_ENABLED.read(raw)
+    enabled = object_store if chosen is None else chosen
+    idle = [] if enabled else [key for key in (LOCK_TIMEOUT.key, LOCK_SLEEP.key) if key in raw]
+    if idle:
+        raise InvalidOptionError(
+            f"catalog option {idle[0]}={raw[idle[0]]}: it has no effect, because commits do not hold the "
+            f"lock of the catalog; set {LOCK_ENABLED.key}=true, or leave the option out"
+        )
+    return enabled

@@ -131,6 +131,16 @@ def test_names_and_properties(tmp_path: Path) -> None:
         ({"uri": "jdbc:postgresql://h/d?ssl=true&password=geheim"}, UnsupportedError, "parameter ssl would"),
         ({"uri": "jdbc:sqlite:/x", "catalog-key": ""}, InvalidOptionError, "catalog-key"),
         ({"uri": "jdbc:sqlite:/x", "lock.enabled": "maybe"}, InvalidOptionError, "lock.enabled"),
+        (
+            {"uri": "jdbc:sqlite:/x", "lock-check-max-sleep": "1 s"},
+            InvalidOptionError,
+            "lock-check-max-sleep=1 s: it has no effect.*set lock.enabled=true",
+        ),
+        (
+            {"uri": "jdbc:sqlite:/x", "lock.enabled": "false", "lock-acquire-timeout": "1 s"},
+            InvalidOptionError,
+            "lock-acquire-timeout=1 s: it has no effect",
+        ),
         ({"uri": "jdbc:sqlite:/x", "jdbc.ssl": "true"}, InvalidOptionError, "jdbc.ssl"),
         ({"uri": "jdbc:sqlite:/no/such/directory/x"}, UnavailableError, "sqlite /no/such/directory/x"),
         (
