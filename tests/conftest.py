@@ -75,6 +75,16 @@ def short_settle_time() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def clocks_ahead_of_storage() -> Iterator[None]:
+    """Clocks of tests are years ahead of storage, whose times are real; tests/lakecore/jobs/test_clock_of_storage.py
+    has the limit of users.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecore.jobs.runner.chore._CLOCK_LEAD_MS", 1 << 62)
+        yield
+
+
 @pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether data-driven tests store what they got."""

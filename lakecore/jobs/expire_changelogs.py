@@ -27,7 +27,7 @@ NAME = "expire-changelogs"
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Expire changelogs of one table or branch. It raises the errors of `expire_snapshots.run`."""
-    return run_on_table(ChoreKind(NAME), job, lake, partial(_expire, job), executor, clock)
+    return run_on_table(ChoreKind(NAME, by_age=True), job, lake, partial(_expire, job), executor, clock)
 
 
 def _expire(job: Job, chore: Chore) -> Report:

@@ -35,7 +35,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     Raises NotFoundError, InvalidInputError before anything is touched; UnavailableError, CorruptDataError
     when what must stay is not known for certain.
     """
-    return run_on_table(ChoreKind(NAME), job, lake, partial(_expire, job), executor, clock)
+    return run_on_table(ChoreKind(NAME, by_age=True), job, lake, partial(_expire, job), executor, clock)
 
 
 def _expire(job: Job, chore: Chore) -> ChoreResult:

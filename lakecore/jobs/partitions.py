@@ -60,7 +60,8 @@ def run(
     """Run a job on partitions. Raises InvalidInputError before anything is touched, CommitConflictError as a
     commit does.
     """
-    return run_on_table(ChoreKind(_NAMES[type(job)]), job, lake, partial(_run, job), executor, clock)
+    kind = ChoreKind(_NAMES[type(job)], by_age=isinstance(job, ExpirePartitions))
+    return run_on_table(kind, job, lake, partial(_run, job), executor, clock)
 
 
 def _run(job: ExpirePartitions | DropPartition | MarkPartitionDone, chore: Chore) -> ChoreResult | Report:

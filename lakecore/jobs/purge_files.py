@@ -40,7 +40,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     Raises InvalidInputError for a branch, UnsupportedError for branches of a REST catalog; other errors are
     those of `expire_snapshots.run`.
     """
-    kind = ChoreKind(NAME, quarantine=True)
+    kind = ChoreKind(NAME, quarantine=True, by_age=True)
     return run_on_table(kind, job, lake, partial(_purge, job), executor, clock)
 
 

@@ -35,7 +35,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
     Raises UnsupportedError when a limit is exceeded; other errors are those of `expire_snapshots.run`.
     """
-    kind = ChoreKind(NAME, quarantine=True)
+    kind = ChoreKind(NAME, quarantine=True, by_age=True)
     return run_on_table(kind, job, lake, partial(_remove, job), executor, clock)
 
 

@@ -62,7 +62,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         losses = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
         raise InvalidInputError(f"{job.table}: {losses}; allow that with --allow-loss, or choose other steps")
     # files that an interrupted run left are removed later: here the table may be too broken to tell
-    kind = ChoreKind(NAME, quarantine=True, resume=False)
+    kind = ChoreKind(NAME, quarantine=True, resume=False, by_age=True)
     return run_on_table(kind, job, lake, partial(_repair, job, steps), executor, clock)
 
 

@@ -11,7 +11,7 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
 from lakecore.commit.publication_notes import publication_notes
 from lakecore.data_class import dataclass
-from lakecore.errors import CorruptDataError, NotFoundError, without_secrets
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.definitions.table_job import DAY_MS, Safety
 from lakecore.jobs.engines.forecast_choice import forecast_on
@@ -54,6 +54,10 @@ __all__ = [
 ]
 
 
+_CLOCK_LEAD_MS = 10 * 60_000
+"""The clock of this machine may be ahead of that of storage by so much."""
+
+
 class ChoreJob(Protocol):
     """These are the fields that every maintenance job has."""
 
@@ -93,6 +97,8 @@ class ChoreKind:
     """It tells whether it first finishes what an interrupted run left."""
     units: bool = False
     """It tells whether all of its work is units for the executor, however little there is."""
+    by_age: bool = False
+    """It tells whether it removes what is old by the clock of this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +224,7 @@ def _run_on_table(
         on_hold = gate.holds()
         if on_hold and gate.effect is HoldEffect.REFUSED and wet:
             raise refusal(job.table, kind.name, on_hold)
+        is_clock_right = lease is None or _check_clock(kind, quarantine, lease)
         alive = do_nothing if lease is None else lease.renew
         sweeper = Sweeper(target, runs, executor, gate, alive)
         if kind.resume and wet and not on_hold:
@@ -241,7 +248,7 @@ def _run_on_table(
                 result = replace(result, report=replace(result.report, notes=notes))
             result = replace(result, report=_complete(result, chore, started, landings))
         expected = _settle(result, chore, started_ms) if wet else None
-        if quarantine and wet and safety.purges:
+        if quarantine and wet and safety.purges and is_clock_right:
             ttl, cap = safety.quarantine_ttl_ms, safety.quarantine_cap
             try_purge(runs, job.table, grants_of(lake).may_change, ttl_ms=ttl, cap=cap)
     return result.report, expected
@@ -262,6 +269,24 @@ def _kept_lease(kind: ChoreKind, job: ChoreJob, lake: Lake, clock: Clock) -> Ite
     )
     with table_lease as lease, Heartbeat() as heartbeat, heartbeat.keeping(lease):
         yield lease
+
+
+def _check_clock(kind: ChoreKind, quarantine: bool, lease: Lease) -> bool:
+    """Return whether the ages of files can be told: whether the clock of this machine is not ahead of that
+    of storage, which gives files their times. Raises InvalidInputError for a chore that removes what is old.
+
+    It costs a stat where the chore, or its quarantine, removes by age.
+    """
+    if not (kind.by_age or quarantine):
+        return True
+    lead_ms = lease.clock_lead_ms()
+    if lead_ms > _CLOCK_LEAD_MS and kind.by_age:
+        raise InvalidInputError(
+            f"the clock of this machine is {lead_ms // 60_000} minutes ahead of that of storage, by which "
+            f"files have their times, so {kind.name} would take young files for old ones, and removes "
+            "nothing; set the wrong one of both clocks right and run again"
+        )
+    return lead_ms <= _CLOCK_LEAD_MS
 
 
 def _complete(result: ChoreResult, chore: Chore, started: float, landings: Sequence[str]) -> Report:

@@ -40,7 +40,8 @@ def run(job: TagJob, lake: Lake, executor: Executor | None = None, clock: Clock 
     """Run a job on tags. Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is
     touched.
     """
-    kind = ChoreKind(_NAMES[type(job)], quarantine=not isinstance(job, ExpireTags))
+    expires = isinstance(job, ExpireTags)
+    kind = ChoreKind(_NAMES[type(job)], quarantine=not expires, by_age=expires)
     return run_on_table(kind, job, lake, partial(_run, job), executor, clock)
 
 

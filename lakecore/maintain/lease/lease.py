@@ -46,6 +46,8 @@ class Lease:
     process: ProcessMark | None = None
     waited: bool = False
     """It tells whether another run held the table first: it may have changed since it was read."""
+    published_ms: int = 0
+    """It was published at this time or later, by the clock of this machine."""
     _released: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -57,6 +59,14 @@ class Lease:
             if not self._released:
                 self.file_io.overwrite(self.path, self._text(self.clock.now_ms() + self.millis))
 
+    def clock_lead_ms(self) -> int:
+        """Return by how much the clock of this machine is ahead of that of storage, by the time of the file
+        of the lease; 0 where it is not ahead. After a renewal it is less. This is one stat.
+        """
+        with self._lock:
+            status = self.file_io.stat(self.path)
+        return 0 if status is None else max(0, self.published_ms - status.mtime_ms)
+
     def release(self) -> None:
         """Release the lease, so that the next owner need not wait."""
         with self._lock:
@@ -65,7 +75,8 @@ class Lease:
 
     def publish(self) -> bool:
         """Create the record. False means that another run has this number."""
-        first = self._text(self.clock.now_ms() + self.millis)
+        self.published_ms = self.clock.now_ms()
+        first = self._text(self.published_ms + self.millis)
         return publish_resolved(self.file_io, self.path, first, self.clock)
 
     def _text(self, until_ms: int) -> bytes:
