@@ -61,11 +61,12 @@ class Lease:
 
     def clock_lead_ms(self) -> int:
         """Return by how much the clock of this machine is ahead of that of storage, by the time of the file
-        of the lease; 0 where it is not ahead. After a renewal it is less. This is one stat.
+        of the lease; 0 where it is not ahead, or storage tells no time. After a renewal it is less. This is
+        one stat.
         """
         with self._lock:
             status = self.file_io.stat(self.path)
-        return 0 if status is None else max(0, self.published_ms - status.mtime_ms)
+        return max(0, self.published_ms - status.mtime_ms) if status and status.mtime_ms else 0
 
     def release(self) -> None:
         """Release the lease, so that the next owner need not wait."""

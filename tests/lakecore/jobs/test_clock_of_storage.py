@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError
+from lakecore.fs.file_io import FileStatus
+from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs import (
     compact,
     expire_changelogs,
@@ -79,6 +82,20 @@ def test_clocks_that_differ_little_or_make_files_seem_younger_are_right(
     report = remove_orphan_files.run(JOBS["orphans"][1], lake, clock=clock)
     assert (report.files, report.error) == (0, None)
     assert paths_of(table, "") == before, "it is not a day old"
+
+
+def test_storage_that_tells_no_time_is_not_taken_for_one_that_is_behind(
+    lake: FilesystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = MemoryFileIO.stat
+
+    def without_time(self: MemoryFileIO, path: str) -> FileStatus | None:
+        status = stat(self, path)
+        return status and replace(status, mtime_ms=0)
+
+    monkeypatch.setattr(MemoryFileIO, "stat", without_time)
+    report = remove_orphan_files.run(JOBS["orphans"][1], lake, clock=SystemClock())
+    assert report.error is None
 
 
 def test_other_chores_run_and_leave_the_quarantine_alone(lake: FilesystemCatalog, table: Table) -> None:
