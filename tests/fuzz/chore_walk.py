@@ -78,7 +78,7 @@ class ChoreWalk:
         self.refusals: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.java = self.dice.random() < 0.75
-        self.follower = Follower(self._key) if self.shape.streams else None
+        self.follower = Follower(self._stream_key) if self.shape.streams else None
         oracles["new"].create(root, self.name, self.shape.schema())
 
     def walk(self, length: int) -> None:
@@ -165,6 +165,10 @@ class ChoreWalk:
 
     def _key(self, row: dict[str, Any]) -> Key:
         return tuple(row[name] for name in self.shape.primary) if self.shape.keyed else (row["p"], row["k"])
+
+    def _stream_key(self, row: dict[str, Any]) -> Key:
+        """Where keys move, the delete of the old partition and the row of the new one come in no order."""
+        return (row["p"], row["k"]) if self.shape.moves else self._key(row)
 
     def _number_column(self) -> str | None:
         """The column that is a number and may be set: it has had other names."""

@@ -89,7 +89,8 @@ class Changes:
         """Yield the requested columns, then `_VALUE_KIND` (0 insert, 1 update before, 2 update after, 3
         delete).
 
-        Rows of one key come in the order in which they were changed.
+        Rows of one key come in the order in which they were changed. Of a key that has moved between
+        partitions, the delete of the old one may come after the row of the new one.
         """
         report_reads((self.rows,))
         for part in self.parts:
