@@ -279,7 +279,7 @@ def _check_clock(kind: ChoreKind, quarantine: bool, lease: Lease) -> bool:
     """
     if not (kind.by_age or quarantine):
         return True
-    lead_ms = lease.clock_lead_ms()
+    lead_ms = lease.clock_ahead_ms()
     if lead_ms > _CLOCK_LEAD_MS and kind.by_age:
         raise InvalidInputError(
             f"the clock of this machine is {lead_ms // 60_000} minutes ahead of that of storage, by which "

@@ -59,7 +59,7 @@ class Lease:
             if not self._released:
                 self.file_io.overwrite(self.path, self._text(self.clock.now_ms() + self.millis))
 
-    def clock_lead_ms(self) -> int:
+    def clock_ahead_ms(self) -> int:
         """Return by how much the clock of this machine is ahead of that of storage, by the time of the file
         of the lease; 0 where it is not ahead, or storage tells no time. After a renewal it is less. This is
         one stat.
