@@ -94,6 +94,8 @@ def test_both_see_the_same_after_each_step(hive: HiveServer) -> None:
         both = Both(
             hive.oracle, hive.warehouse, {**hive.options, "lock.enabled": chance.choice(("true", "false"))}
         )
+        assert isinstance(both.catalog, HiveCatalog)
+        emptied(both.catalog)
         done = []
         for _ in range(STEPS):
             done.append(step(both, chance))
@@ -101,7 +103,6 @@ def test_both_see_the_same_after_each_step(hive: HiveServer) -> None:
                 both.check()
             except AssertionError as err:
                 raise AssertionError(f"sequence {number} after {done}: {err}") from err
-        assert isinstance(both.catalog, HiveCatalog)
         total += both.done
         emptied(both.catalog)
         both.catalog.close()
