@@ -87,6 +87,14 @@ def entry(catalog: HiveCatalog, name: str) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(autouse=True)
+def empty_metastore(hive: HiveServer) -> None:
+    """Tests run in any order on one server, and each begins without what another one left."""
+    catalog = opened(hive)
+    emptied(catalog)
+    catalog.close()
+
+
 def test_both_see_the_same_after_each_step(hive: HiveServer) -> None:
     total = Counter[str]()
     for number in range(FIRST, FIRST + SEQUENCES):
@@ -95,7 +103,6 @@ def test_both_see_the_same_after_each_step(hive: HiveServer) -> None:
             hive.oracle, hive.warehouse, {**hive.options, "lock.enabled": chance.choice(("true", "false"))}
         )
         assert isinstance(both.catalog, HiveCatalog)
-        emptied(both.catalog)
         done = []
         for _ in range(STEPS):
             done.append(step(both, chance))
