@@ -81,7 +81,7 @@ def clocks_ahead_of_storage() -> Iterator[None]:
     has the limit of users.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakecore.jobs.runner.chore._CLOCK_LEAD_MS", 1 << 62)
+        patch.setattr("lakecore.jobs.runner.chore._CLOCK_AHEAD_MS", 1 << 62)
         yield
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import RowType
 
 __all__ = ["EVERYTHING", "ScanFilter", "filter_partitions", "keeps_manifest", "select_entries"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +56,9 @@ class ScanFilter:
         a filter that selects more than its group.
         """
         group = self.group
-        if group is None or self.serialized is None or not self.serialized <= group.partitions:
+        if group is None or not _is_within(self.serialized, group.partitions):
             return None
-        if group.buckets is not None and (self.buckets is None or not self.buckets <= group.buckets):
+        if group.buckets is not None and not _is_within(self.buckets, group.buckets):
             return None
         return group.blocks
 
@@ -74,6 +76,13 @@ class ScanFilter:
 EVERYTHING = ScanFilter()
 
 
+def _is_within(chosen: frozenset[T] | None, group: frozenset[T]) -> bool:
+    """Return whether all that was chosen (None: everything) is of the group. Of a filter of the group itself
+    both are one object: this is asked for each manifest.
+    """
+    return chosen is group or (chosen is not None and chosen <= group)
+
+
 def keeps_manifest(file: ManifestFile, where: ScanFilter, partition_type: RowType) -> bool:
     """Return whether the manifest can hold an entry that the filter selects; True if its bounds were not
     recorded.
@@ -82,7 +91,8 @@ def keeps_manifest(file: ManifestFile, where: ScanFilter, partition_type: RowTyp
         return False
     if where.levels is not None and not _meets(file.min_level, file.max_level, where.levels):
         return False
-    if where.blocks is not None and (blocks := where.blocks.of(file.file_name)) is not None:
+    group_blocks = where.blocks
+    if group_blocks is not None and (blocks := group_blocks.of(file.file_name)) is not None:
         return bool(blocks.any())
     if not partition_type.fields:
         return True

@@ -167,7 +167,9 @@ class ChoreWalk:
         return tuple(row[name] for name in self.shape.primary) if self.shape.keyed else (row["p"], row["k"])
 
     def _stream_key(self, row: dict[str, Any]) -> Key:
-        """Where keys move, the delete of the old partition and the row of the new one come in no order."""
+        """Return the key by which a consumer adds up changes. Where keys move between partitions, the delete in the old one
+        and the row in the new one come in no order.
+        """
         return (row["p"], row["k"]) if self.shape.moves else self._key(row)
 
     def _number_column(self) -> str | None:

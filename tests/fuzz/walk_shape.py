@@ -32,7 +32,7 @@ class Shape:
 
     @property
     def streams(self) -> bool:
-        """Whether its changes are whole rows, which streams need."""
+        """Return whether its changes are whole rows, which streams need."""
         return self.engine not in ("partial-update", "aggregation") or "changelog-producer" in self.options
 
     @property

@@ -463,7 +463,7 @@ CHORES = {
 
 def run_chore(warehouse: str, name: str) -> None:
     """In a process of its own, whose clock may be ahead of storage, too (see `clocks_ahead_of_storage`)."""
-    with patch("lakecore.jobs.runner.chore._CLOCK_LEAD_MS", 1 << 62):
+    with patch("lakecore.jobs.runner.chore._CLOCK_AHEAD_MS", 1 << 62):
         CHORES[name].run(load_catalog(warehouse, **{"local.fsync": "false"}))
 
 

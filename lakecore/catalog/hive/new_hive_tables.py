@@ -50,11 +50,7 @@ class NewHiveTables(MetastoreTables):
                 f"table {str(name)!r}: a view, or a table that is not Paimon's, has this name; choose another"
             )
         if self._latest_schema(name) is not None:
-            raise AlreadyExistsError(
-                f"table {str(name)!r}: {self._table_path(name)} has files of a table that is not entered in "
-                f"the metastore; enter it with `lakecore repair {name}`, or move the files away, unless "
-                "another process creates the table now"
-            )
+            raise self._files_without_entry(name, "the metastore")
 
     def _check_schema(self, name: TableName, schema: TableSchema) -> None:
         check_partition_options(str(name), schema)

@@ -103,7 +103,7 @@ class HiveOptions:
     sync_properties: bool
     format_tables: bool
     lock_enabled: bool | None
-    """None means that the storage decides: the lock is on where it is an object store."""
+    """None means that no option decides: `HiveCatalog.open` then sets it by the storage of the warehouse."""
     lock_timeout_ms: int
     lock_sleep_ms: int
 

@@ -168,11 +168,7 @@ class JdbcCatalog(WarehouseCatalog):
         if name.table in self._names.views(name.database):
             raise AlreadyExistsError(f"table {str(name)!r}: a view of {self.warehouse} has this name")
         if not self._has_table(name) and self._latest_schema(name) is not None:
-            raise AlreadyExistsError(
-                f"table {str(name)!r}: {self._table_path(name)} has files of a table that is not entered in "
-                f"the catalog; enter it with `lakecore repair {name}`, or move the files away, unless "
-                "another process creates the table now"
-            )
+            raise self._files_without_entry(name, "the catalog")
 
     def _enter_table(self, name: TableName) -> None:
         schema = self._latest_schema(name)

@@ -146,6 +146,14 @@ class WarehouseCatalog(NewTables):
         if not self._has_files(name, path):
             raise self._no_table(name)
 
+    def _files_without_entry(self, name: TableName, place: str) -> AlreadyExistsError:
+        """Return the error for a new table whose directory has files that are not entered in `place`."""
+        return AlreadyExistsError(
+            f"table {str(name)!r}: {self._table_path(name)} has files of a table that is not entered in "
+            f"{place}; enter it with `lakecore repair {name}`, or move the files away, unless "
+            "another process creates the table now"
+        )
+
     def _take_back(self, old: TableName, new: TableName, source: str, rename: Rename | None) -> None:
         """Give a table its name again, after its directory could not be moved. Where it is not certain that
         the files are still at `source`, the record stays, and a repair completes the rename.

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-_CLOCK_LEAD_MS = 10 * 60_000
+_CLOCK_AHEAD_MS = 10 * 60_000
 """The clock of this machine may be ahead of that of storage by so much."""
 
 
@@ -279,14 +279,14 @@ def _check_clock(kind: ChoreKind, quarantine: bool, lease: Lease) -> bool:
     """
     if not (kind.by_age or quarantine):
         return True
-    lead_ms = lease.clock_ahead_ms()
-    if lead_ms > _CLOCK_LEAD_MS and kind.by_age:
+    ahead_ms = lease.clock_ahead_ms()
+    if ahead_ms > _CLOCK_AHEAD_MS and kind.by_age:
         raise InvalidInputError(
-            f"the clock of this machine is {lead_ms // 60_000} minutes ahead of that of storage, by which "
+            f"the clock of this machine is {ahead_ms // 60_000} minutes ahead of that of storage, by which "
             f"files have their times, so {kind.name} would take young files for old ones, and removes "
             "nothing; set the wrong one of both clocks right and run again"
         )
-    return lead_ms <= _CLOCK_LEAD_MS
+    return ahead_ms <= _CLOCK_AHEAD_MS
 
 
 def _complete(result: ChoreResult, chore: Chore, started: float, landings: Sequence[str]) -> Report:

@@ -45,7 +45,7 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Run a job on consumers. Raises NotFoundError, InvalidInputError before anything is touched."""
-    kind = ChoreKind(_NAMES[type(job)], quarantine=True)
+    kind = ChoreKind(_NAMES[type(job)], quarantine=True, by_age=isinstance(job, ExpireConsumers))
     return run_on_table(kind, job, lake, partial(_run, job), executor, clock)
 
 

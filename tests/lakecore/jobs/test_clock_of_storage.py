@@ -21,7 +21,7 @@ from lakecore.jobs import (
     purge_files,
     remove_orphan_files,
 )
-from lakecore.jobs.versions import tags
+from lakecore.jobs.versions import consumers, tags
 from lakecore.table import Table
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
@@ -39,13 +39,14 @@ JOBS: dict[str, tuple[Callable[..., Any], Any]] = {
         ),
     ),
     "files": (purge_files.run, purge_files.Job(table="d.k")),
+    "consumers": (consumers.run, consumers.ExpireConsumers(table="d.k", expiration_ms=MINUTE)),
     "tags": (tags.run, tags.ExpireTags(table="d.k")),
 }
 
 
 @pytest.fixture(autouse=True)
 def limit_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecore.jobs.runner.chore._CLOCK_LEAD_MS", 10 * MINUTE)
+    monkeypatch.setattr("lakecore.jobs.runner.chore._CLOCK_AHEAD_MS", 10 * MINUTE)
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def _commit_all(warehouse: str, together: Barrier) -> None:
 
 
 def test_two_processes_that_run_the_same_batches_at_once(table: Table) -> None:
-    """As two drivers with one checkpoint do: each batch is committed by one of them, and the other removes its files."""
+    """Two drivers with one checkpoint do so. One of them commits each batch, and the other removes its files."""
     spawn = multiprocessing.get_context("spawn")
     together = spawn.Barrier(2)
     lake = str(Path(table.path).parents[1])
