@@ -149,7 +149,8 @@ class SnapshotStore:
         after it published left it behind.
 
         It is advisory, as `write_hints` is. It costs a read; without an id two checks more, and a listing
-        if the hint is behind. A hint that is missing, no number or ahead is left unchanged.
+        if the hint is behind. A hint that is missing, no number or ahead is left unchanged, and none is
+        raised to a snapshot that a rollback removed: Java trusts hints.
         """
         try:
             hint = self._hint(self.paths.latest_hint)
@@ -157,11 +158,28 @@ class SnapshotStore:
                 return
             if snapshot_id is None and (self.exists(hint + 1) or not self.exists(hint)):
                 snapshot_id = max(self.list_ids(), default=None)
+            is_behind = snapshot_id is not None and hint < snapshot_id and self.exists(snapshot_id)
         except LakeError as err:
             logger.warning("the hints in %s could not be read: %s", self.paths.snapshot_dir, err)
             return
-        if snapshot_id is not None and hint < snapshot_id:
+        if is_behind and snapshot_id is not None:
             self.write_hints(snapshot_id)
+
+    def correct_latest(self) -> None:
+        """Write LATEST anew where it names a snapshot that does not exist, or remove it where there is none:
+        the snapshot was removed while it was being published. It is advisory, as `write_hints` is.
+        """
+        try:
+            hint = self._hint(self.paths.latest_hint)
+            if hint is None or self.exists(hint):
+                return
+            ids = self.list_ids()
+            if ids:
+                self.file_io.overwrite(self.paths.latest_hint, str(ids[-1]).encode())
+            else:
+                self.file_io.delete(self.paths.latest_hint)
+        except LakeError as err:
+            logger.warning("the hints in %s could not be corrected: %s", self.paths.snapshot_dir, err)
 
     def missing_file(self, snapshot_id: int, err: NotFoundError) -> LakeError:
         """Return the error to raise when a file that snapshot `snapshot_id` names is gone; `err` says which.

@@ -11,7 +11,15 @@ from lakecore.table import Table
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import paths_of
 
-__all__ = ["RolledTable"]
+__all__ = ["RolledTable", "go_back"]
+
+
+def go_back(catalog: FilesystemCatalog, number: int) -> None:
+    """Roll `d.k` back to a snapshot as Java does, which holds no lease: it removes the newer ones."""
+    stores = catalog.load_table("d.k")._stores
+    catalog.file_io.overwrite(stores.paths.latest_hint, b"%d" % number)
+    for snapshot in range(max(stores.snapshots.list_ids()), number, -1):
+        catalog.file_io.delete(stores.paths.snapshot(snapshot))
 
 
 @dataclass(frozen=True)

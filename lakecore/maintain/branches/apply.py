@@ -288,7 +288,7 @@ class FastForward:
     def removal(self) -> Removal:
         """Return the roots of main that the branch replaces, newest first."""
         why = f"it is replaced by branch {self._branch.branch}"
-        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.removed_roots))
+        return Removal(tuple(root.planned_deletion(why) for root in self.removed_roots))
 
     def apply(self, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]) -> SweepResult:
         """Carry it out; after an interruption, another call continues."""

@@ -7,6 +7,7 @@ Memory: some 130 bytes a file, whatever its manifest entry says; more for files 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,10 @@ class PlannedDeletion:
     path: str
     size: int
     why: str
+    state: tuple[str, str] | None = field(default=None, compare=False)
+    """This is the state of the snapshot in a root file, by which another one of this name is recognised. It
+    is not in the ledger: a resumed run removes no roots.
+    """
 
 
 @dataclass(frozen=True, slots=True)

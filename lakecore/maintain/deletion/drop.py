@@ -65,7 +65,7 @@ def plan_removal(
     """Plan the removal of the root files of `old_roots`, and of what only they need. `remaining` are the
     roots that stay.
     """
-    roots = tuple(PlannedDeletion(root.path, 0, why) for root in old_roots)
+    roots = tuple(root.planned_deletion(why) for root in old_roots)
     if not old_roots:
         return Removal(roots)
     old = Reach(target, strict=False)

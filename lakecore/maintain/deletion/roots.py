@@ -14,6 +14,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.temporary import is_temporary
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.branches import BranchStore
@@ -52,6 +53,10 @@ class Root:
     def identity(self) -> tuple[str, str, str]:
         """Return what two roots that reach the same files have in common: a replaced tag is another root."""
         return self.path, *self.snapshot.state
+
+    def planned_deletion(self, why: str) -> PlannedDeletion:
+        """Return the deletion of this file, as long as it has this snapshot."""
+        return PlannedDeletion(self.path, 0, why, self.snapshot.state)
 
     def __str__(self) -> str:
         text = f"{self.kind.value} {self.name}"

@@ -28,6 +28,7 @@ from lakecore.maintain.deletion.hashed_names import name_set, within
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.places import check_removable
 from lakecore.maintain.deletion.reachable import Reach
+from lakecore.maintain.deletion.root_guard import check_roots, checked_roots
 from lakecore.maintain.deletion.roots import Root, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
 from lakecore.maintain.holds.gate import HoldGate
@@ -111,10 +112,10 @@ class Sweeper:
         the files.
 
         `remaining` are the roots that must still exist afterwards; none of them reaches `removal.files`. With
-        `quarantine` the files move there. Raises UnavailableError when roots are missing: then no file is
-        touched, and the next run on the table continues. Raises OnHoldError when the table is on hold, or is
-        put on hold meanwhile; CorruptDataError when its latest snapshot cannot be read: then nothing is
-        removed. Before anything is written it raises the errors of `check_removable`.
+        `quarantine` the files move there. Raises UnavailableError when roots are missing or others than
+        planned: then no file is touched, and the next run on the table continues. Raises OnHoldError when the
+        table is on hold, or is put on hold meanwhile; CorruptDataError when its latest snapshot cannot be
+        read: then nothing is removed. Before anything is written it raises the errors of `check_removable`.
         """
         check_removable(self.target, removal)
         self._may_remove(removal, quarantine=quarantine)
@@ -122,9 +123,13 @@ class Sweeper:
         record = self.runs.begin(
             self.target.name, job, removal, quarantine=quarantine, parameters=parameters, estimate=estimate
         )
+        check_roots(self.target, removal.roots[:1], remaining)
         steps.prepare()
-        for number, deletion in enumerate(removal.roots):
-            self._remove_root(record, number, deletion)
+        number = 0
+        for batch in checked_roots(self.target, removal.roots, remaining):
+            for deletion in batch:
+                self._remove_root(record, number, deletion)
+                number += 1
         steps.settle()
         self.alive()
         files = removal.files

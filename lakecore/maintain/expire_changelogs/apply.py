@@ -48,7 +48,7 @@ def collect(
     ids = frozenset(expiry.ids)
     old_roots = [root for root in old if root.snapshot.id in ids]
     staying = roots.without(root.path for root in old_roots)
-    deletion = tuple(PlannedDeletion(root.path, 0, "expired") for root in old_roots)
+    deletion = tuple(root.planned_deletion("expired") for root in old_roots)
     files = (
         tuple(_files(target, old_roots, RequiredFiles(target, staying.roots, quarantined)))
         if old_roots

@@ -67,7 +67,7 @@ def collect(
     changelogs = tuple(_as_changelog(target, root) for root in old_roots) if decoupled else ()
     staying = (*remaining.roots, *changelogs)
     places = {root.path for root in changelogs}
-    roots_gone = tuple(PlannedDeletion(root.path, 0, "expired") for root in old_roots)
+    roots_gone = tuple(root.planned_deletion("expired") for root in old_roots)
     needs = RequiredFiles(target, staying, quarantined)
     files = tuple(_files(target, old_roots, _first_kept(old, expiry), needs)) if old_roots else ()
     # a changelog of an earlier history gives up its place, and its files to the search for orphans

@@ -51,8 +51,9 @@ def root_removal(old: Sequence[Root], extra: ExtraFiles) -> tuple[PlannedDeletio
     those of branches are among `extra.branches`.
     """
     main = RootSet(tuple(root for root in old if root.branch == MAIN_BRANCH), (MAIN_BRANCH,))
-    tags = [root.path for root in main.of(RootKind.TAG, MAIN_BRANCH)]
-    changelogs = [root.path for root in main.of(RootKind.CHANGELOG, MAIN_BRANCH)]
-    snapshots = [root.path for root in main.of(RootKind.SNAPSHOT, MAIN_BRANCH)]
-    paths = [*tags, *extra.tag_marks, *extra.consumers, *changelogs, *snapshots]
-    return (*extra.branches, *(PlannedDeletion(path, 0, WHY) for path in paths))
+    tags, changelogs, snapshots = (
+        [root.planned_deletion(WHY) for root in main.of(kind, MAIN_BRANCH)]
+        for kind in (RootKind.TAG, RootKind.CHANGELOG, RootKind.SNAPSHOT)
+    )
+    marks = [PlannedDeletion(path, 0, WHY) for path in (*extra.tag_marks, *extra.consumers)]
+    return (*extra.branches, *tags, *marks, *changelogs, *snapshots)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
-from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
@@ -39,7 +38,7 @@ class RollbackPlan:
     @property
     def removal(self) -> Removal:
         why = f"it was committed after snapshot {self.state.snapshot.id}"
-        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.removed_roots))
+        return Removal(tuple(root.planned_deletion(why) for root in self.removed_roots))
 
 
 def choose(

@@ -122,6 +122,22 @@ def test_a_hint_that_fell_behind_catches_up(
     assert (None if store.file_io.stat(path) is None else store.file_io.read(path)) == then
 
 
+def test_a_hint_catches_up_with_no_snapshot_that_is_gone() -> None:
+    store = store_of(3, latest=b"3")
+    store.catch_up_latest(5)
+    assert store.file_io.read(store.paths.latest_hint) == b"3"
+
+
+@pytest.mark.parametrize(("hint", "then"), [(b"9", b"5"), (b"5", b"5"), (b"4", b"4"), (None, None)])
+def test_a_hint_of_a_snapshot_that_is_gone_is_corrected(hint: bytes | None, then: bytes | None) -> None:
+    store = store_of(4, 5, latest=hint)
+    store.correct_latest()
+    broken = SnapshotStore(FaultyFileIO(store.file_io, 1, FaultMode.DEAD), store.paths)
+    broken.correct_latest()
+    path = store.paths.latest_hint
+    assert (None if store.file_io.stat(path) is None else store.file_io.read(path)) == then
+
+
 def test_hints_are_written_and_their_failure_is_no_failure() -> None:
     store = store_of(4, 5)
     store.write_hints(5)
