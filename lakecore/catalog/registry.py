@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol, cast
 
 from lakecore.catalog.catalog_options import METASTORE
 from lakecore.catalog.config import CatalogConfig, read_config, resolve
-from lakecore.errors import InvalidOptionError, UnsupportedError, reason
+from lakecore.errors import InvalidOptionError, LakeError, UnsupportedError, reason
 
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
 
-__all__ = ["CatalogKind", "kind_option_keys", "load_catalog", "open_catalog"]
+__all__ = ["CatalogKind", "kind_option_keys", "load_catalog", "naming_catalog", "open_catalog"]
 
 _GROUP = "lakecore.catalogs"
 _OWN = {
@@ -56,7 +57,20 @@ def load_catalog(
     """
     config = _config(None if warehouse is None else os.fspath(warehouse), options)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}
-    return open_catalog(CatalogConfig(config.warehouse, merged), create=create_warehouse)
+    name = os.environ.get("LAKECORE_CATALOG", "") if warehouse is None else os.fspath(warehouse)
+    with naming_catalog(name if name in read_config(os.environ) else None):
+        return open_catalog(CatalogConfig(config.warehouse, merged), create=create_warehouse)
+
+
+@contextmanager
+def naming_catalog(name: str | None) -> Iterator[None]:
+    """Add the name of a configured catalog to the errors of opening it."""
+    try:
+        yield
+    except LakeError as err:
+        if name is not None:
+            err.add_note(f"the catalog is {name!r}")
+        raise
 
 
 def _config(warehouse: str | None, options: Mapping[str, str]) -> CatalogConfig:

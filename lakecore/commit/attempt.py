@@ -438,7 +438,10 @@ class ChangeCommit:
         """
         schema = self._stores.schemas.latest()
         if schema is None:
-            raise NotFoundError(f"{self._stores.root} is not a table: it has no schema")
+            raise NotFoundError(
+                f"{self._stores.root} has no schema any more: the table was renamed or dropped after it was "
+                "loaded here, so nothing is committed; load it by the name that it has now, and commit again"
+            )
         # a server that commits knows the table by its id
         if self._stores.versions is None and not self._stores.schemas.is_same(self._stores.schema):
             raise NotFoundError(

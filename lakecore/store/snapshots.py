@@ -184,9 +184,15 @@ class SnapshotStore:
     def missing_file(self, snapshot_id: int, err: NotFoundError) -> LakeError:
         """Return the error to raise when a file that snapshot `snapshot_id` names is gone; `err` says which.
 
-        NotFoundError when the snapshot was expired meanwhile (readers race with expiry, which deletes files
-        before the snapshot itself), else CorruptDataError: the newest snapshot has lost a file.
+        NotFoundError when the table was renamed or dropped meanwhile (a drop begins with the schemas), or the
+        snapshot was expired (readers race with expiry, which deletes files before the snapshot itself), else
+        CorruptDataError: the newest snapshot has lost a file.
         """
+        if not self.file_io.list(self.paths.schema_dir):
+            return NotFoundError(
+                f"{self.paths.root} has no schema any more ({err}): the table was renamed or dropped, or its "
+                "files were removed; load it by the name that it has now, or bring its files back"
+            )
         latest = self.latest_id()
         exists = self.exists(snapshot_id)
         if exists and latest is not None and snapshot_id < latest:

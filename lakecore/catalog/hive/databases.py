@@ -14,7 +14,7 @@ from lakecore.catalog.hive.names import check_hive_name
 from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.hive.views.view_entries import is_view
 from lakecore.data_class import dataclass
-from lakecore.errors import AlreadyExistsError, InvalidInputError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.file_io import FileIO
 
@@ -110,6 +110,11 @@ class DatabaseRecords:
             self.metastore.create_database(record)
         except AlreadyExistsError:
             return False  # somebody else was faster
+        except UnavailableError:
+            # A metastore removes the directory of a creation that failed, and thereby disturbs a faster one.
+            if self.metastore.database(name) is None:
+                raise
+            return False
         return True
 
     def change(self, name: str, old: Any, changed: Mapping[str, str], removed: Sequence[str]) -> None:

@@ -28,6 +28,15 @@ __all__ = ["JdbcConnection", "is_deadlock"]
 
 _SQLITE_WAIT_SECONDS = 30
 _CONNECT_SECONDS = 10
+_ANSWER_SECONDS = 60
+"""A server that never answers is not waited for without a limit. InnoDB waits 50 seconds for a lock."""
+_KEEPALIVES = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": _ANSWER_SECONDS * 1000,
+}
+"""With these parameters of libpq a server that is gone is noticed after a minute."""
 _MYSQL_SESSION = "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 """A value that a column cannot store is an error in each session, whatever the mode of the server."""
 _LOCK_WAIT_TIMEOUT, _DEADLOCK = 1205, 1213
@@ -87,10 +96,13 @@ class JdbcConnection:
         if self.kind == "sqlite":
             return {"connect_args": {"timeout": _SQLITE_WAIT_SECONDS}}
         if self.kind == "postgresql":
-            return {"connect_args": {"connect_timeout": _CONNECT_SECONDS, "options": "-c TimeZone=UTC"}}
+            timeouts = {"connect_timeout": _CONNECT_SECONDS, **_KEEPALIVES}
+            return {"connect_args": {**timeouts, "options": "-c TimeZone=UTC"}}
         return {
             "connect_args": {
                 "connect_timeout": _CONNECT_SECONDS,
+                "read_timeout": _ANSWER_SECONDS,
+                "write_timeout": _ANSWER_SECONDS,
                 "charset": "utf8mb4",
                 "init_command": _MYSQL_SESSION,
                 **self._tls.connect_parameters(),
@@ -121,8 +133,16 @@ class JdbcConnection:
         except SQLAlchemyError as err:
             raise UnavailableError(
                 f"{what}: the database {self.kind} {self.place} refused or did not answer: "
-                f"{mask_secrets(reason(getattr(err, 'orig', None) or err))}"
+                f"{mask_secrets(reason(getattr(err, 'orig', None) or err))}; {self._remedy(err)}"
             ) from err
+
+    def _remedy(self, err: Exception) -> str:
+        """Return what to check after a failure: without a statement no connection was made."""
+        if self.kind == "sqlite":
+            return "check the file of the option uri and the rights to it and its directory, or try again"
+        if getattr(err, "statement", None) is None:
+            return "check the options uri, jdbc.user and jdbc.password, and that the server runs"
+        return "try again, and look into the log of the server"
 
     def can_store(self, text: str) -> bool:
         """Return whether the columns of a catalog have all characters of a text. In MySQL they are utf8mb3,

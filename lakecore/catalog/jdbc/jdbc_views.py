@@ -56,14 +56,12 @@ class JdbcViews(StoredViews):
         with self.lock_of(parsed):
             if if_not_exists and self._schema_of(parsed) is not None:
                 return
-            self._check_free(parsed)
-            with self.names.transaction(f"create view {name}") as run:
-                run(
-                    "INSERT INTO paimon_views (catalog_key, database_name, view_name, view_schema) "
-                    "VALUES (:key, :database, :view, :schema)",
-                    **_values_of(parsed),
-                    schema=self._text(view),
-                )
+            try:
+                self._check_free(parsed)
+                self.names.add_view(parsed, self._text(view))
+            except AlreadyExistsError:
+                if not if_not_exists or self._schema_of(parsed) is None:
+                    raise
 
     def alter(self, name: str, changes: Sequence[Mapping[str, Any]]) -> View:
         """Make changes, all or none, and return the view. Raises InvalidInputError, and AlreadyExistsError or

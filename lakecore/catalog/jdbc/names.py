@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.mysql import CHARACTER_SET, check_characters, check_collations
+from lakecore.catalog.jdbc.properties import EXISTS
 from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, CREATE_VIEWS, VIEWS
 from lakecore.catalog.names import TableName
 from lakecore.data_class import dataclass
@@ -20,6 +21,7 @@ __all__ = ["JdbcNames"]
 
 _OF_DATABASE = "catalog_key = :key AND database_name = :database"
 _OF_TABLE = f"{_OF_DATABASE} AND table_name = :table"
+_OF_VIEW = f"{_OF_DATABASE} AND view_name = :table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,40 @@ class JdbcNames:
             return bool(list(run(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", **_values_of(name))))
 
     def add_table(self, name: TableName, properties: Mapping[str, str]) -> None:
-        """Add a table with its properties. Raises AlreadyExistsError when it is entered."""
+        """Add a table with its properties. Raises AlreadyExistsError when it is entered, and for the name of
+        a view.
+        """
+        has_views = self.has_views()
         with self.transaction(f"create table {name}") as run:
+            self._hold_database(run, name)
+            if has_views and list(run(f"SELECT 1 FROM {VIEWS} WHERE {_OF_VIEW}", **_values_of(name))):
+                raise AlreadyExistsError(f"table {str(name)!r}: a view of the catalog has this name")
             run("INSERT INTO paimon_tables VALUES (:key, :database, :table)", **_values_of(name))
             _insert_table_properties(run, name, properties)
+
+    def add_view(self, name: TableName, schema: str) -> None:
+        """Add a view. Raises AlreadyExistsError when it is entered, and for the name of a table."""
+        with self.transaction(f"create view {name}") as run:
+            self._hold_database(run, name)
+            if list(run(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", **_values_of(name))):
+                raise AlreadyExistsError(f"view {str(name)!r}: a table of the catalog has this name")
+            run(
+                f"INSERT INTO {VIEWS} (catalog_key, database_name, view_name, view_schema) "
+                "VALUES (:key, :database, :table, :schema)",
+                **_values_of(name),
+                schema=schema,
+            )
+
+    def _hold_database(self, run: Any, name: TableName) -> None:
+        """Hold the row of a database until the end of the transaction. Tables and views have lists of their
+        own: so only one of two that get one name at the same time is added. SQLite has one writer, who begins
+        with a change.
+        """
+        row = f"{_OF_DATABASE} AND property_key = :property"
+        statement = f"SELECT 1 FROM paimon_database_properties WHERE {row} FOR UPDATE"
+        if self.connection.kind == "sqlite":
+            statement = f"UPDATE paimon_database_properties SET property_key = property_key WHERE {row}"
+        run(statement, database=name.database, property=EXISTS)
 
     def set_table_properties(self, name: TableName, properties: Mapping[str, str]) -> None:
         """Replace the properties of a table."""

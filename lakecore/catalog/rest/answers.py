@@ -21,6 +21,8 @@ from lakecore.errors import (
 __all__ = ["MissingResourceError", "answer_of", "error_of", "names_of", "object_of"]
 
 _LONGEST = 500
+_NAMED = ("DATABASE", "TABLE", "VIEW", "FUNCTION", "BRANCH", "TAG")
+"""Users name resources of these kinds."""
 
 
 class MissingResourceError(NotFoundError):
@@ -77,7 +79,9 @@ def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
         case 403:
             return UnavailableError(f"{text}; ask the owner of the catalog for the privilege")
         case 404:
-            return MissingResourceError(text, str(raw.get("resourceType") or "").upper())
+            kind = str(raw.get("resourceType") or "").upper()
+            remedy = "; check the name, and whether it was renamed or dropped" if kind in _NAMED else ""
+            return MissingResourceError(text + remedy, kind)
         case 409:
             return AlreadyExistsError(f"{text}; choose another name")
         case 501:

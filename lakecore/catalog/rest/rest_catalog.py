@@ -117,7 +117,8 @@ class RestCatalog:
         client = RestClient(RestOptions.from_options(options, clock), clock)
         query = {"warehouse": config.warehouse} if config.warehouse else None
         try:
-            answer = client.get(f"open the catalog {config.warehouse}", ("v1", "config"), query)
+            what = f"open the catalog {config.warehouse} at {client.options.uri}"
+            answer = client.get(what, ("v1", "config"), query)
         except NotFoundError as err:
             raise NotFoundError(
                 f"{err}; check the warehouse, which is a name on the server, and uri"
@@ -381,7 +382,13 @@ class RestCatalog:
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
-        return self.load_table(name)
+        table = self.load_table(name)
+        if not if_not_exists and _columns(table.schema) != _columns(schema):
+            raise AlreadyExistsError(
+                f"table {name!r}: the server accepted its creation, but has other columns or keys for it, "
+                "so another process created it at the same time; look at that table, or choose another name"
+            )
+        return table
 
     def _first_schema(self, name: str, definition: TableDefinition) -> TableSchema:
         """Return the schema of a new table. With the option `path` it is external: a table that is there
@@ -496,6 +503,11 @@ class RestCatalog:
             f"{what} cannot be dropped so that it can be restored: the server of a REST catalog deletes the "
             "files; drop it with purge if that is what you want"
         )
+
+
+def _columns(schema: TableSchema) -> tuple[object, ...]:
+    """Return what tells two new tables apart, without what a server may add."""
+    return tuple(field.name for field in schema.fields), schema.primary_keys, schema.partition_keys
 
 
 def _identifier(name: TableName) -> dict[str, str]:

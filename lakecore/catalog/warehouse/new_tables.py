@@ -16,7 +16,7 @@ from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.named_tables import NamedTables
 from lakecore.catalog.warehouse.table_defaults import with_table_defaults
 from lakecore.data_class import dataclass
-from lakecore.errors import AlreadyExistsError
+from lakecore.errors import AlreadyExistsError, UnavailableError
 from lakecore.fs.confined import confine
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.dropped.move import move_back
@@ -30,6 +30,10 @@ from lakecore.table import Table
 __all__ = ["NewTables"]
 
 logger = logging.getLogger(__name__)
+
+_NEW_MS = 60_000
+"""The creator of older files is not waited for."""
+_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,8 +65,9 @@ class NewTables(NamedTables):
         """Create an empty table, all or nothing: `schema-0` is created atomically.
 
         `definition` is a TableDefinition, its JSON, or an Arrow schema (then keys and options are arguments).
-        With `if_not_exists` a table that exists is returned as it is, whatever its definition. Raises
-        AlreadyExistsError, InvalidInputError for an invalid definition.
+        With `if_not_exists` a table that exists is returned as it is, whatever its definition; one that
+        another process creates now is waited for, up to six seconds. Raises AlreadyExistsError,
+        InvalidInputError for an invalid definition.
         """
         parsed = check_data_table(name, "created")
         definition = TableDefinition.of(
@@ -82,27 +87,71 @@ class NewTables(NamedTables):
         self._check_schema(parsed, schema)
         with self._lock_of(parsed):
             self._removal.check_not_half_dropped(name, self._table_path(parsed))
-            paths = TablePaths(self._table_path(parsed))
-            store = SchemaStore(self._storage, paths, self.clock)
-            if not self._has_table(parsed):
-                self._check_name_free(parsed)
-                if SnapshotStore(self._storage, paths).list_ids() and not store.list_ids():
-                    raise AlreadyExistsError(
-                        f"table {name!r}: {paths.root} has snapshots of a table without schemas, "
-                        "which the new table would take for its own; move the directory elsewhere"
-                    )
-            if self._has_table(parsed) or store.list_ids() or not store.publish(schema):
-                if if_not_exists:
+            store = SchemaStore(self._storage, TablePaths(self._table_path(parsed)), self.clock)
+            try:
+                self._publish_new(parsed, schema, store)
+            except AlreadyExistsError:
+                if if_not_exists and self._is_created(parsed, store):
                     return self.load_table(name)
-                raise AlreadyExistsError(
-                    f"table {name!r} exists in {self.warehouse}; drop it or choose another name"
-                )
-            self._enter_table(parsed)
+                raise
         table = self.load_table(name)
         logger.info("created table %s at %s", name, table.path)
         for warning in table.warnings:
             logger.warning("%s: %s", name, warning)
         return table
+
+    def _publish_new(self, name: TableName, schema: TableSchema, store: SchemaStore) -> None:
+        """Publish the first schema of a table, and enter the table. Raises AlreadyExistsError where a table,
+        files of one, or something else of this name exists.
+        """
+        if not self._has_table(name):
+            self._check_name_free(name)
+            if SnapshotStore(self._storage, store.paths).list_ids() and not store.list_ids():
+                raise AlreadyExistsError(
+                    f"table {str(name)!r}: {store.paths.root} has snapshots of a table without schemas, "
+                    "which the new table would take for its own; move the directory elsewhere"
+                )
+        if self._has_table(name) or store.list_ids() or not store.publish(schema):
+            raise AlreadyExistsError(
+                f"table {str(name)!r} exists in {self.warehouse}; drop it or choose another name"
+            )
+        self._enter_new(name, schema, store)
+
+    def _is_created(self, name: TableName, store: SchemaStore) -> bool:
+        """Return whether the table exists. Where its files are new and its name is missing, another process
+        may be between both, and is waited for.
+        """
+        if self._has_table(name):
+            return True
+        schema = store.latest()
+        if schema is None or abs(self.clock.now_ms() - schema.time_millis) > _NEW_MS:
+            return False
+        for pause in _PAUSES:
+            self.clock.sleep(pause)
+            if self._has_table(name):
+                return True
+        return False
+
+    def _enter_new(self, name: TableName, schema: TableSchema, store: SchemaStore) -> None:
+        """Enter a table whose first schema was published. The schema is taken back where something else has
+        the name; where the list of names does not answer, the error says what completes the creation.
+        """
+        try:
+            self._enter_table(name)
+        except AlreadyExistsError:
+            if self._has_table(name):
+                return  # another process entered these files, for example by a repair
+            if store.list_ids() == (schema.id,) and store.is_same(schema):
+                self._storage.delete(store.paths.schema(schema.id))
+                self._storage.remove_directory(store.paths.schema_dir)
+                self._storage.remove_directory(store.paths.root)
+            raise
+        except UnavailableError as err:
+            err.add_note(
+                f"the files of the table are at {store.paths.root}: if its name is missing, enter it with "
+                f"`lakecore repair {name}`"
+            )
+            raise
 
     def _first_schema(self, name: TableName, definition: TableDefinition) -> TableSchema:
         """Return the schema of a new table. In a kind of catalog that has object tables it may be one."""

@@ -16,6 +16,7 @@ from lakecore.catalog.warehouse.new_tables import NewTables
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, CorruptDataError, LakeError, UnsupportedError
 from lakecore.fs.confined import confine
+from lakecore.maintain.dropped.move import has_files
 from lakecore.maintain.dropped.record import DroppedTable, DropState
 from lakecore.maintain.interrupted_renames import Rename
 from lakecore.metadata.schema import TableSchema
@@ -113,6 +114,7 @@ class WarehouseCatalog(NewTables):
             self._removal.check_not_half_dropped(new_name, target)
             self._check_name_free(new)
             self._check_has_files(old, source)
+            self._check_no_files(name, source, target)
             if rename is not None:
                 self._renames.begin(rename)
             self._rename_entry(old, new, target)
@@ -145,6 +147,13 @@ class WarehouseCatalog(NewTables):
         """Raise NotFoundError for a table that the catalog has, but whose files are not at `path`."""
         if not self._has_files(name, path):
             raise self._no_table(name)
+
+    def _check_no_files(self, name: str, source: str, target: str) -> None:
+        """Raise AlreadyExistsError for files at the place to which a table moves, if it moves."""
+        if source != target and has_files(self._storage, target):
+            raise AlreadyExistsError(
+                f"table {name!r} cannot be renamed: {target} has files of no table; move them away"
+            )
 
     def _files_without_entry(self, name: TableName, place: str) -> AlreadyExistsError:
         """Return the error for a new table whose directory has files that are not entered in `place`."""

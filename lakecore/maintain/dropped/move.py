@@ -9,7 +9,7 @@ from lakecore.maintain.target import in_threads
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 
-__all__ = ["delete_table_files", "move_away", "move_back"]
+__all__ = ["delete_table_files", "has_files", "move_away", "move_back"]
 
 
 def move_away(storage: FileIO, source: str, target: str) -> None:
@@ -45,6 +45,16 @@ def delete_table_files(storage: FileIO, directory: str) -> None:
     """Delete a directory with all that is below; of a link the link alone. It can be repeated."""
     list(in_threads(storage.delete, list(files_below(storage, directory))))
     _remove_directories(storage, directory)
+
+
+def has_files(storage: FileIO, directory: str) -> bool:
+    """Return whether files are below `directory`. Directories without files, which a writer leaves where a
+    table was renamed or dropped beneath it, are removed.
+    """
+    if next(iter(files_below(storage, directory)), None) is not None:
+        return True
+    _remove_directories(storage, directory)
+    return False
 
 
 def _in_one_step(storage: FileIO, source: str, target: str) -> bool:

@@ -23,7 +23,7 @@ from lakecore.errors import (
 )
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.deletion.runs import quoted_table
-from lakecore.maintain.dropped.move import delete_table_files, move_away, move_back
+from lakecore.maintain.dropped.move import delete_table_files, has_files, move_away, move_back
 from lakecore.maintain.dropped.record import DroppedTable, DropState
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.holds.user import this_user
@@ -75,7 +75,7 @@ class DroppedTables(ServiceStore):
                 f"drop {record.id} of {record.table} is being deleted for good, so it cannot be restored; "
                 "choose another one of `lakecore dropped-tables`"
             )
-        if record.state is DropState.KEPT and storage.list(path):
+        if record.state is DropState.KEPT and has_files(storage, path):
             raise AlreadyExistsError(
                 f"table {record.table!r} cannot be restored: {path} is not empty; move its files away"
             )

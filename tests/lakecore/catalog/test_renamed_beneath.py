@@ -1,9 +1,11 @@
 """A table that is renamed or dropped beneath a commit or a change of its schema: no success is reported for what is not
-in the table, and nothing is left where it was.
+in the table, and nothing is left where it was. LAKECORE_DROPS_STRIDE=1: a commit at each step of a drop on an object store.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,12 +22,16 @@ from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from lakecore.catalog.jdbc.lock import JdbcLock
 from lakecore.catalog.registry import load_catalog
 from lakecore.errors import AlreadyExistsError, CommitUncertainError, LakeError, NotFoundError
+from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs import compact
+from lakecore.table import Table
+from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import rows_of
 from tests.support.meddling_fs import Meddling
 
 KEYED = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
+STRIDE = int(os.environ.get("LAKECORE_DROPS_STRIDE", "9"))
 SET = [{"op": "set", "key": "snapshot.time-retained", "value": "5 h"}]
 
 
@@ -185,3 +191,49 @@ def test_no_table_is_created_over_snapshots_without_a_schema(tmp_path: Path) -> 
     with pytest.raises(AlreadyExistsError, match=r"snapshots of a table without schemas.*move"):
         catalog.create_table("d.t", KEYED)
     assert sorted(place.rglob("*")) == before
+
+
+class ByFile(FaultyFileIO):
+    """An object store, which moves files one by one. `meddle` is called once, before operation `number`."""
+
+    def __init__(self, inner: Any, number: int, meddle: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._number, self._meddle = number, meddle
+
+    def move_directory(self, path: str, target: str) -> bool:
+        return False
+
+    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
+        if self.count + 1 == self._number:
+            self._meddle()
+        return super().operation(name, path, effect, torn)
+
+
+def test_a_commit_at_each_step_of_a_drop_on_an_object_store() -> None:
+    """Whether it says success or not: nothing is lost, and the same commit on the restored table is there once."""
+    commit, outcomes = Commit(user="me", identifier=1), list[str]()
+    for number in itertools.count(1, STRIDE):
+        MemoryFileIO("beneath").clear()
+        whole = replace(load_catalog("memory://beneath/wh"), clock=FakeClock())
+        assert isinstance(whole, FilesystemCatalog)
+        whole.create_table("d.t", KEYED).upsert(row(0))
+        table = whole.load_table("d.t")
+
+        def write(table: Table = table) -> None:
+            try:
+                table.upsert(row(1), commit)
+                outcomes.append("success")
+            except LakeError as err:
+                outcomes.append(type(err).__name__)
+
+        replace(whole, file_io=ByFile(whole.file_io, number, write)).drop_table("d.t")
+        if len(outcomes) * STRIDE < number:
+            break
+        assert not whole.table_exists("d.t"), number
+        assert rows_of(whole.create_table("d.t", KEYED)) == []
+        whole.drop_table("d.t", purge=True)
+        restored = rows_of(whole.restore_table("d.t"))
+        assert (1, "x") in restored or outcomes[-1] != "success", (number, outcomes[-1])
+        whole.load_table("d.t").upsert(row(1), commit)
+        assert rows_of(whole.load_table("d.t")) == [(0, "x"), (1, "x")], (number, outcomes[-1])
+    assert {"success", "NotFoundError"} == set(outcomes)
