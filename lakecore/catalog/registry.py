@@ -20,7 +20,7 @@ from lakecore.errors import InvalidOptionError, LakeError, UnsupportedError, rea
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
 
-__all__ = ["CatalogKind", "kind_option_keys", "load_catalog", "naming_catalog", "open_catalog"]
+__all__ = ["CatalogKind", "kind_option_keys", "load_catalog", "open_catalog", "with_catalog_name"]
 
 _GROUP = "lakecore.catalogs"
 _OWN = {
@@ -58,12 +58,12 @@ def load_catalog(
     config = _config(None if warehouse is None else os.fspath(warehouse), options)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}
     name = os.environ.get("LAKECORE_CATALOG", "") if warehouse is None else os.fspath(warehouse)
-    with naming_catalog(name if name in read_config(os.environ) else None):
+    with with_catalog_name(name if name in read_config(os.environ) else None):
         return open_catalog(CatalogConfig(config.warehouse, merged), create=create_warehouse)
 
 
 @contextmanager
-def naming_catalog(name: str | None) -> Iterator[None]:
+def with_catalog_name(name: str | None) -> Iterator[None]:
     """Add the name of a configured catalog to the errors of opening it."""
     try:
         yield

@@ -161,9 +161,9 @@ class LakeHook(BaseHook):
     def catalog(self) -> Catalog:
         """Open the catalog of the warehouse. Raises NotFoundError, InvalidInputError, UnavailableError."""
         from lakecore.catalog.config import CatalogConfig
-        from lakecore.catalog.registry import naming_catalog, open_catalog
+        from lakecore.catalog.registry import open_catalog, with_catalog_name
 
-        with naming_catalog(self.lake_conn_id):
+        with with_catalog_name(self.lake_conn_id):
             return open_catalog(CatalogConfig(self.warehouse(), self.options()))
 
     def job_store(self) -> JobStore:

@@ -11,7 +11,7 @@ from lakecore.catalog.config import CatalogConfig, default_database, read_config
 from lakecore.catalog.configured.catalog_names import QualifiedName, check_catalog_name, qualified
 from lakecore.catalog.configured.catalog_store import CatalogStore
 from lakecore.catalog.configured.references import ConfiguredValue, value_of
-from lakecore.catalog.registry import naming_catalog, open_catalog
+from lakecore.catalog.registry import open_catalog, with_catalog_name
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakecore.table import Table
@@ -45,7 +45,7 @@ class Catalogs:
                 raise NotFoundError(
                     f"catalog {name!r} is not configured; there are: {', '.join(self.names()) or 'none'}"
                 )
-            with naming_catalog(name):
+            with with_catalog_name(name):
                 catalog = self._open[name] = open_catalog(resolve(name, self.environ))
         return catalog
 
