@@ -59,9 +59,13 @@ class HiveViews(StoredViews):
         with self.lock_of(parsed):
             if if_not_exists and is_view(self.metastore.table(parsed)):
                 return
-            self._check_free(parsed)
             now_ms = self.metastore.connection.clock.now_ms()
-            self.metastore.create_table(new_view_entry(parsed, view, now_ms))
+            try:
+                self._check_free(parsed)
+                self.metastore.create_table(new_view_entry(parsed, view, now_ms))
+            except AlreadyExistsError:
+                if not if_not_exists or not is_view(self.metastore.table(parsed)):
+                    raise
 
     def alter(self, name: str, changes: Sequence[Mapping[str, Any]]) -> View:
         """Change comment and options, all or none, and return the view. Raises InvalidInputError, and
