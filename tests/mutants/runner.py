@@ -70,10 +70,9 @@ class Runner:
 
     @cached_property
     def fresh(self) -> Mapping[str, str]:
-        """Text by path of test files that are younger than the record of calls, which does not know all of their tests."""
-        if not self.calls.exists:
-            return {}
-        made = self.calls.made
+        """Text by path of test files that are younger than the record of calls, which does not know all of their tests:
+        all of them where there is no record."""
+        made = self.calls.made if self.calls.exists else 0.0
         found = (
             path for path in sorted((self.root / "tests").rglob("test_*.py")) if path.stat().st_mtime > made
         )
@@ -143,8 +142,8 @@ class Runner:
     ) -> Result:
         """Whether a test fails: the first one that does, or how many did not.
 
-        First the one that failed earlier, then at most so many waves. Where these were not all, nothing is known
-        of a mutant that they do not catch.
+        First the one that failed earlier, then at most so many waves. Where these were not all, or no test was chosen,
+        nothing is known of a mutant that they do not catch.
         """
         started, passed = time.monotonic(), 0
         text = "" if mutant is None else (self.root / mutant.file).read_text()
@@ -164,7 +163,7 @@ class Runner:
                     return {"verdict": verdict, "by": failed, "passed": passed, "seconds": _since(started)}
                 tests = tuple(test for test in tests if test not in (failed, failed.partition("::")[0]))
             passed += len(tests)
-        if len(some) < len(chosen):
+        if len(some) < len(chosen) or not passed:
             return {"verdict": "unknown", "by": "", "passed": passed, "seconds": _since(started)}
         return {"verdict": "survived", "by": "", "passed": passed, "seconds": _since(started)}
 

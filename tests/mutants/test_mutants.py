@@ -193,3 +193,21 @@ def test_the_runner_tells_what_is_caught_and_what_is_refused(tmp_path: Path) -> 
     assert [None if one is None else one["by"].partition("[")[0] for one in kept] == [
         "tests/lakecore/lsm/test_universal.py::test_universal", "", ""
     ]  # fmt: skip
+
+
+def test_without_a_record_of_calls_tests_that_name_the_module_run_and_a_bug_that_none_meets_is_unknown(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lakecore").mkdir()
+    (tmp_path / "lakecore" / "one.py").write_text("def total(n):\n    return n + 1\n")
+    (tmp_path / "tests").mkdir()
+    test = tmp_path / "tests" / "test_one.py"
+    test.write_text("from lakecore import two\n")
+    mutant = Mutant(id="one", area="small", file="lakecore/one.py", says="a sum", old="n + 1", new="n - 1")
+    assert Runner(0, tmp_path / "cache", tmp_path).tests(mutant)["verdict"] == "unknown"
+    test.write_text("from lakecore import one\n")
+    runner = Runner(0, tmp_path / "cache", tmp_path)
+    text = (tmp_path / mutant.file).read_text()
+    assert [wave.tests for wave in waves(mutant, text, runner.calls, fresh=runner.fresh)] == [
+        ("tests/test_one.py",)
+    ]
