@@ -56,6 +56,7 @@ from lakecore.scan.support import (
     check_writable,
 )
 from lakecore.scan.time_travel import TimeTravel
+from lakecore.store.external_places import check_external_paths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_stores import TableStores
 from lakecore.write.batch_write import BatchWrite
@@ -643,6 +644,7 @@ class Table:
         """
         self._check_insert()
         check_writable(self.name, self.schema, self.options)
+        check_external_paths(self.name, self.schema.options, self._stores.file_io)
         EventTime.of_table(self.schema.row_type, self.schema.options)  # raises for an option that is wrong
         for warning in (*self.warnings, *option_warnings(self.schema.options)):
             logger.warning("%s: %s", self.name, warning)

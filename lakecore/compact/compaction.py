@@ -22,6 +22,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.support import check_compactable, check_index_files
+from lakecore.store.external_places import check_external_paths
 
 __all__ = ["Compaction"]
 
@@ -82,7 +83,9 @@ class Compaction:
 
     def check(self) -> None:
         """Raise UnsupportedError for tables that this release does not compact."""
-        check_compactable(self._target.name, self._target.reading.schema, self._target.reading.options)
+        name, reading = self._target.name, self._target.reading
+        check_compactable(name, reading.schema, reading.options)
+        check_external_paths(name, reading.schema.options, reading.file_io)
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
         """Check the index files. Raises UnsupportedError for those that a compaction would have to keep up to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path
 from lakecore.row.values import values_array
+from lakecore.store.external_places import external_directories
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.types.datatypes import RowType
@@ -132,6 +134,15 @@ class ReadContext:
             legacy_name=options.partition_legacy_name,
         )
         return self.paths.bucket_dir(path, bucket, options)
+
+    def directories_of_new_files(self, bucket_dirs: Iterable[str]) -> tuple[str, ...]:
+        """Return the directories in which new files of buckets are (`external_directories`), each once."""
+        table, options = self.paths.table_path, self.schema.options
+        return tuple(
+            dict.fromkeys(
+                one for bucket in bucket_dirs for one in external_directories(table, bucket, options)
+            )
+        )
 
     def data_path(self, partition: bytes, bucket: int, file: DataFile) -> str:
         """Return the path of one file of a bucket."""

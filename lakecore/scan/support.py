@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
+from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.index.definition import index_specs
 from lakecore.metadata.dedicated_columns import (
     BLOB_AS_DESCRIPTOR,
@@ -30,6 +31,7 @@ from lakecore.metadata.options import (
 )
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_bool
+from lakecore.store.external_places import external_bucket
 
 __all__ = [
     "TABLE_TYPES",
@@ -288,9 +290,10 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
     if verb == "write":
         _check_blobs(table, schema)
     index_specs(schema)  # each of them can be made
-    if raw.get("data-file.external-paths", "").strip():
-        remedy = "its new files belong in other directories; use another engine"
-        raise _refuse(table, "data-file.external-paths", raw["data-file.external-paths"], verb, remedy)
+    blobs = any(holds_blobs(field.type) for field in schema.fields)
+    if (options.data_evolution or blobs) and external_bucket("", "", raw) is not None:
+        remedy = "blobs, and columns in files of their own, are written in the table only; use another engine"
+        raise _refuse(table, EXTERNAL_PATHS.key, raw[EXTERNAL_PATHS.key], verb, remedy)
 
 
 def _check_sequence_of_levels(table: str, options: TableOptions, verb: str) -> None:

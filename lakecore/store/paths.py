@@ -130,6 +130,10 @@ class TablePaths:
         directory = self.data_file(bucket_dir, file).rpartition("/")[0]
         return tuple(f"{directory}/{name}" for name in file.extra_files)
 
+    def all_files(self, bucket_dir: str, file: DataFile) -> tuple[str, ...]:
+        """Return the path of `file` and those of its extra files."""
+        return (self.data_file(bucket_dir, file), *self.extra_files(bucket_dir, file))
+
 
 def _name(kind: str, name: str) -> str:
     if not name.strip() or name in (".", "..") or any(char in name for char in "/\\\0"):

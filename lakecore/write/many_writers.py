@@ -151,12 +151,9 @@ def remove_files(
             continue  # its index files are in the table, too
         directory = _directory(table, message)
         for file in files:
-            for name in (
-                stores.paths.data_file(directory, file),
-                *stores.paths.extra_files(directory, file),
-            ):
+            for path in stores.paths.all_files(directory, file):
                 with suppress(LakeError):
-                    stores.file_io.delete(name)
+                    stores.file_io.delete(path)
         stores.indexes.discard(message.new_index_files)
 
 

@@ -19,6 +19,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.metadata.options import ChangelogProducer, SequenceOrder, TableOptions
 from lakecore.row.partition_path import partition_path, partition_text
+from lakecore.store.external_places import external_bucket
 from lakecore.write.buckets.bucket_state import TableBuckets
 from lakecore.write.buckets.placement import WriteTarget, placement_of
 from lakecore.write.buckets.postpone import PostponeWriter, postponed_files, writer_prefix
@@ -273,8 +274,11 @@ class TableWrite:
             options.partition_default_name,
             options.partition_legacy_name,
         )
+        paths = self._stores.paths
+        directory = paths.bucket_dir(path, share.bucket, options)
         return FileSpec(
-            directory=self._stores.paths.bucket_dir(path, share.bucket, options),
+            directory=directory,
+            external=external_bucket(paths.table_path, directory, self._schema.options),
             name_prefix=f"{prefix}{self._stores.clock.fresh_id()}",
             schema=self._schema,
             keyed=bool(self._schema.primary_keys),

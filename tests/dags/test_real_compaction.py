@@ -45,6 +45,7 @@ def test_nightly_compacts_what_it_can_and_says_why_not(airflow: AirflowLake) -> 
     names = ("g1.a_pk_dedup_l0", "g1.a_old082_append", "g1.a_pk_thin")
     keyed, _, refused = (airflow.place(name, "night") for name in names)
     set_option(Path(refused.path), "data-file.external-paths", "s3://elsewhere/x")
+    set_option(Path(refused.path), "data-file.external-paths.strategy", "round-robin")
     conf = {"database": "night", "engine": "local", "until": ""}
     state, tasks = airflow.run("lakecore_nightly", conf)
     assert state == "success"

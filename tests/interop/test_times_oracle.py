@@ -97,13 +97,17 @@ def spelled(row: str) -> str:
     return re.sub(r"\.?0+(Z?\")", r"\1", re.sub(r"(:\d\d)(Z?\")", r"\1.0\2", row))
 
 
-@pytest.mark.parametrize("keys", [["k"], []])
+@pytest.mark.parametrize(("keys", "outside"), [(["k"], False), ([], False), (["k"], True)])
 def test_times_of_earlier_versions_are_found_and_written_again(
-    oracle2: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str]
+    oracle2: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str], outside: bool
 ) -> None:
-    """As pyarrow alone would store them."""
+    """As pyarrow alone would store them. What is `outside` of the table is written again outside."""
     options = {"bucket": "1" if keys else "-1", "file.format": "orc", "write-only": "true"}
-    lake = load_catalog(tmp_path)
+    root = tmp_path / "outside"
+    if outside:
+        options["data-file.external-paths"] = f"file://{root}"
+        options["data-file.external-paths.strategy"] = "round-robin"
+    lake = load_catalog(tmp_path, **({"external-roots": str(root)} if outside else {}))
     oracle2.create(tmp_path, "d.t", {"columns": COLUMNS, "primaryKeys": keys, "options": options})
     table = lake.load_table("d.t")
     rows = json_to_batch(map(json.dumps, rows_of(TIMES)), table.schema.row_type)
@@ -114,6 +118,7 @@ def test_times_of_earlier_versions_are_found_and_written_again(
     with pytest.raises(OracleError):
         oracle2.read(tmp_path, "d.t")
     before = ours(tmp_path, "d.t")
+    files = len(list(root.rglob("*.orc")))
     checked = fsck.run(fsck.Job(table="d.t"), lake)
     found = {(one.kind.value, one.problem.partition(" times")[0]) for one in checked.report.findings}
     assert found == {("times", f"column {name} has {count}") for name, count in UNREAD.items()}
@@ -122,5 +127,7 @@ def test_times_of_earlier_versions_are_found_and_written_again(
     repair_plan.run(repair_plan.Job(table="d.t", plan=plan), lake)
     assert oracle2.read(tmp_path, "d.t") == ours(tmp_path, "d.t") == before
     oracle2.call("expire-snapshots", tmp_path, "d.t", "--retain-max", "1", "--retain-min", "1")
+    assert oracle2.read(tmp_path, "d.t") == before
+    assert len(list(root.rglob("*.orc"))) == files
     assert not findings(oracle2.fsck(tmp_path, "d.t"))
     assert not fsck.run(fsck.Job(table="d.t", deep=True), lake).report.findings

@@ -250,7 +250,16 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"columns": ["k INT"], "options": {"data-file.external-paths": "s3://b/x"}}, "external-paths"),
+        (
+            {
+                "columns": ["k INT"],
+                "options": {
+                    "data-file.external-paths": "s3://b/x",
+                    "data-file.external-paths.strategy": "round-robin",
+                },
+            },
+            "external-paths",
+        ),
     ],
 )
 def test_tables_that_this_release_does_not_write(

@@ -89,6 +89,7 @@ def test_an_unsupported_table_is_skipped_on_request_and_says_why(
 ) -> None:
     refused = golden("g1.a_pk_thin").copy_to(lake)
     set_option(refused.path, "data-file.external-paths", "s3://elsewhere/x")
+    set_option(refused.path, "data-file.external-paths.strategy", "round-robin")
     operator = CompactTableOperator(
         task_id="compact", table=refused.name, engine="local", skip_unsupported=True
     )

@@ -106,7 +106,8 @@ def test_failures_are_told_at_the_end_and_retried_only_where_that_may_help(
     tables: list[str], lake: Path
 ) -> None:
     catalog = load_catalog(str(lake))
-    catalog.create_table("d.odd", {"columns": ["v INT"], "options": {"data-file.external-paths": "s3://b/x"}})
+    places = {"data-file.external-paths": "s3://b/x", "data-file.external-paths.strategy": "round-robin"}
+    catalog.create_table("d.odd", {"columns": ["v INT"], "options": places})
     told = context()
     with (
         leased(catalog.file_io, catalog.warehouse, "d.b", "nightly 1", SystemClock(), LeaseTimes(60_000)),

@@ -225,7 +225,9 @@ def test_a_driver_that_died_fails_the_try_and_the_next_one_submits_again(
 
 
 def test_a_failure_of_the_job_is_that_of_the_task(spark: FakeSpark, table: Path) -> None:
-    set_option(table / "g1.db" / "a_pk_dedup_l0", "data-file.external-paths", "s3://elsewhere/x")
+    refused = table / "g1.db" / "a_pk_dedup_l0"
+    set_option(refused, "data-file.external-paths", "s3://elsewhere/x")
+    set_option(refused, "data-file.external-paths.strategy", "round-robin")
     with pytest.raises(AirflowFailException, match=r"UnsupportedError.*external-paths"):
         to_its_end(task_of(submit=FAST), context())
     given = context()

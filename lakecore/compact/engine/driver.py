@@ -153,8 +153,7 @@ class Driver:
         searched: dict[str, None] = {}
         if run.failures or run.interrupted or executor.name != "local":
             searched = dict.fromkeys(pick.bucket_dir for pick in run.started)
-        paths = (f"{pick.bucket_dir}/{name}" for pick, name in run.new_files)
-        self._commits.clean(paths, searched, self._settings.is_own)
+        self._commits.clean(run.new_paths, searched, self._settings.is_own)
 
 
 class _PickRun:
@@ -173,7 +172,7 @@ class _PickRun:
         self._picks = picks
         self.finished = 0
         self.started: list[WorkPick] = []
-        self.new_files: list[tuple[WorkPick, str]] = []
+        self.new_paths: list[str] = []
         self.failures: list[PickFailure] = []
         self.interrupted = False
         self.on_unit: Callable[[str], None] = lambda _: None
@@ -230,12 +229,19 @@ class _PickRun:
             if result is None:
                 return None
             if isinstance(result, UnitResult):
-                new_files = (*result.files, *result.changelog)
-                self.new_files += [(pick, name) for file in new_files for name in file.all_names]
-                self.new_files += [(pick, name) for name in result.lookup_files.values()]
+                self.new_paths += self._paths_of(pick, result)
                 self.on_unit(result.unit)
             outputs.append(result)
         return outputs
+
+    def _paths_of(self, pick: WorkPick, result: UnitResult) -> Iterator[str]:
+        """Yield the paths of all files that a unit made. Lookup files are beside the files that move."""
+        paths, directory = self._reading.paths, pick.bucket_dir
+        for file in (*result.files, *result.changelog):
+            yield from paths.all_files(directory, file)
+        for before, _ in pick.moved:
+            if name := result.lookup_files.get(before.file_name):
+                yield f"{paths.data_file(directory, before).rpartition('/')[0]}/{name}"
 
     def fail(self, pick: WorkPick, error: BaseException) -> None:
         """Record that the pick is not done. Raises what is no failure of the pick: an interruption."""

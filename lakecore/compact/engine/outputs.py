@@ -7,6 +7,7 @@ from typing import Protocol
 
 from lakecore.compact.engine.work import UnitTable, attempt_name
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.store.external_places import external_bucket
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.write.files.rolling import FileSpec
 
@@ -41,15 +42,17 @@ def compacted_files(
 
 def rewritten_files(table: UnitTable, directory: str, name_prefix: str, level: int = 0) -> FileSpec:
     """Return the specification of files that replace others, of the table's schema and size."""
+    paths, options = table.reading.paths, table.schema.options
     return FileSpec(
         directory=directory,
+        external=external_bucket(paths.table_path, directory, options),
         name_prefix=name_prefix,
         schema=table.schema,
         keyed=table.reading.keyed,
         level=level,
         source=FileSource.COMPACT,
         target_size=table.reading.options.target_file_size,
-        options=table.schema.options,
+        options=options,
     )
 
 

@@ -303,7 +303,7 @@ class RewriteRun:
         if snapshot is not None and not self.outcome.snapshots:
             target.stores.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.run.has_name:
-            directories = self.outcome.directories
+            directories = target.reading.directories_of_new_files(self.outcome.directories)
             names.remove_older(target.stores.manifests, directories, self.landed, self.commits.published)
         self.kind.finish(self, names)
         if self.refused:

@@ -145,8 +145,8 @@ class RunCommits:
         directories: Iterable[str] = (),
         is_own: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Remove the files at `paths`, and those in `directories` whose name `is_own`, but those that are
-        committed. After an uncertain commit nothing is removed.
+        """Remove the files at `paths`, and new files of the buckets with these `directories` whose name
+        `is_own`, but those that are committed. After an uncertain commit nothing is removed.
         """
         if self.guard.uncertain:
             return
@@ -155,7 +155,7 @@ class RunCommits:
         remove(file_io, debris, self.published)
         sweep(
             file_io,
-            directories,
+            self.target.reading.directories_of_new_files(directories),
             lambda name, _: is_own(name) and not belongs(name, committed),
             self.published,
         )

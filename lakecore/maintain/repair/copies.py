@@ -30,8 +30,9 @@ _COPY_BYTES = 8 << 20
 def replace_with_copies(
     context: RepairContext, target: Target, entries: Iterable[ManifestEntry], write: Write
 ) -> ActionResult:
-    """Commit a COMPACT with a copy in the place of each file. Raises CommitConflictError when others replaced
-    one of the files meanwhile, and the errors of `write`; then nothing is left behind.
+    """Commit a COMPACT with a copy in the place of each file, in its directory, which may be outside of the
+    table. Raises CommitConflictError when others replaced one of the files meanwhile, and the errors of
+    `write`; then nothing is left behind.
     """
     directory = bucket_directory(target.paths, target.schema)
     prefix = TableOptions.from_schema(target.schema).data_file_prefix
@@ -39,7 +40,8 @@ def replace_with_copies(
     paths: list[str] = []
     try:
         for entry in entries:
-            folder = directory(entry.partition, entry.bucket)
+            bucket_dir = directory(entry.partition, entry.bucket)
+            folder = target.paths.data_file(bucket_dir, entry.file).rpartition("/")[0]
             copy = _rename(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
             paths += [f"{folder}/{name}" for name in copy.all_names]
             messages.append(
@@ -77,7 +79,10 @@ def _rename(file: DataFile, stem: str) -> DataFile:
     """Return the file, and those beside it, under names that begin with `stem`."""
     old, dot, rest = file.file_name.partition(".")
     extras = tuple(f"{stem}{name.removeprefix(old)}" for name in file.extra_files)
-    return replace(file, file_name=f"{stem}{dot}{rest}", extra_files=extras)
+    name, place = f"{stem}{dot}{rest}", file.external_path
+    if place is not None:
+        place = f"{place.rpartition('/')[0]}/{name}"
+    return replace(file, file_name=name, extra_files=extras, external_path=place)
 
 
 def _discard(target: Target, paths: Sequence[str]) -> None:

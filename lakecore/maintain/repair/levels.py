@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
 from lakecore.maintain.repair.copies import copy_files, replace_with_copies
 from lakecore.maintain.repair.plan import ActionPreview
@@ -41,7 +40,6 @@ def _may(target: Target) -> bool:
         bool(target.schema.primary_keys)
         and options.merge_engine is MergeEngine.DEDUPLICATE
         and not options.deletion_vectors
-        and not EXTERNAL_PATHS.read(target.schema.options)
         and options.changelog_producer in _SAFE_CHANGELOGS
     )
 

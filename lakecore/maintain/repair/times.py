@@ -16,7 +16,6 @@ from lakecore.errors import CorruptDataError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import DataFileReader, open_reader
 from lakecore.format.data_writer import WriterOptions, WrittenFile, open_writer
-from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
 from lakecore.maintain.repair.copies import copy_files, replace_with_copies
 from lakecore.maintain.repair.plan import ActionPreview
@@ -40,7 +39,7 @@ def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
     """
     latest = target.snapshots.latest()
     paths = frozenset(parameters.get("unread", ()))
-    if latest is None or not paths or EXTERNAL_PATHS.read(target.schema.options):
+    if latest is None or not paths:
         return {}
     entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     index = target.manifests.read_index(latest.index_manifest)
@@ -76,7 +75,7 @@ def _write_again(
 
 def _copy(target: Target, folder: str, file: DataFile, copy: DataFile) -> DataFile:
     """Return the file after it was written again, with copies of those beside it."""
-    written = _write(target, target.paths.data_file(folder, file), file, f"{folder}/{copy.file_name}")
+    written = _write(target, f"{folder}/{file.file_name}", file, f"{folder}/{copy.file_name}")
     copy_files(target, folder, list(zip(file.extra_files, copy.extra_files, strict=True)))
     return replace(copy, file_size=written.size)
 

@@ -113,7 +113,6 @@ REFUSED_BY: Mapping[str, OperationRefusal] = {
         "read", "true", "only the catalog that grants rights knows which rows and columns a reader may see"
     ),
     "stream-scan-mode": OperationRefusal("stream", "file-monitor", "a stream has changes, not files"),
-    "data-file.external-paths": OperationRefusal("write", "file:///elsewhere", "files go to other places"),
     "blob-external-storage-field": OperationRefusal("write", "b", "blobs go to another storage"),
     "partition.timestamp-format.strict": OperationRefusal(
         "write", "true", "the times in names of partitions are not checked"

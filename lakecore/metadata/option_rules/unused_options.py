@@ -28,7 +28,6 @@ _MATERIALIZED = "the engine that refreshes the materialized table keeps its stat
 _FORMAT_TABLES = "only format tables have it, and their reads obey it (type=format-table)"
 _TEXT_FILES = "only format tables have files of this format, and their reads obey it"
 _CHAIN = "it is part of chain tables, whose reads and writes are refused (chain-table.enabled)"
-_EXTERNAL = "it is part of data-file.external-paths, with which writes are refused"
 _EVOLUTION = "it directs how other engines plan or speed up reads and updates; rows are the same without it"
 
 _GROUPS: Mapping[str, str] = {
@@ -97,9 +96,6 @@ _GROUPS: Mapping[str, str] = {
     _CHAIN: """
         scan.fallback-snapshot-branch scan.fallback-delta-branch chain-table.streaming.merge-snapshot
         chain-table.split.key-range-enabled chain-table.chain-partition-keys""",
-    _EXTERNAL: """
-        data-file.external-paths.strategy data-file.external-paths.specific-fs
-        data-file.external-paths.weights""",
     _EVOLUTION: """
         data-evolution.reassign.skip-contiguous-row-count data-evolution.row-id-conflict-rewrite.max-size
         data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows

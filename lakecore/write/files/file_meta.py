@@ -135,6 +135,7 @@ def data_file(
         file_source=spec.source,
         value_stats_cols=columns,
         write_cols=spec.row_type.names if spec.tracked else spec.columns,
+        external_path=spec.external_path(name),
     )
 
 

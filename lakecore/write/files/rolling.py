@@ -34,6 +34,7 @@ from lakecore.metadata.options import THIN_MODE
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.file.row_ids import tracked_type
+from lakecore.store.external_places import ExternalBucket
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 from lakecore.write.files.file_meta import FileSummary, data_file
@@ -50,7 +51,8 @@ _CHECKS_PER_FILE = 8
 class FileSpec:
     """These are the common properties of the files of one writer. It can be pickled.
 
-    Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`.
+    Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`, or have such names in one of
+    the `external` places.
     """
 
     directory: str
@@ -80,6 +82,20 @@ class FileSpec:
     """These are the columns whose values bound the file in its description in place of the key
     (pk-clustering-override).
     """
+    external: ExternalBucket | None = None
+    """With None data files are in `directory`."""
+
+    def path(self, name: str) -> str:
+        """Return the path of a new data or changelog file."""
+        return f"{self.directory}/{name}" if self.external is None else self.external.path(name)
+
+    def path_beside(self, name: str, extra: str) -> str:
+        """Return the path of an extra file of a new data file, which is in the same directory."""
+        return f"{self.path(name).rpartition('/')[0]}/{extra}"
+
+    def external_path(self, name: str) -> str | None:
+        """Return what the description of a new file records of its place."""
+        return None if self.external is None else self.external.location(name)
 
     @cached_property
     def rules(self) -> FileRules:
@@ -252,7 +268,7 @@ class RollingWriter:
         spec = self._spec
         number = self._index if self._number is None else self._number()
         name = f"{spec.name_prefix}-{number}{spec.infix}.{spec.rules.extension}"
-        path = f"{spec.directory}/{name}"
+        path = spec.path(name)
         self._index += 1
         self._paths.append(path)
         options = WriterOptions.from_options(spec.options, spec.rules.compression)
@@ -288,7 +304,7 @@ class RollingWriter:
         if len(data) <= IN_MANIFEST.read(self._spec.options):
             return replace(file, embedded_index=data)
         name = f"{file.file_name}{INDEX_SUFFIX}"
-        path = f"{self._spec.directory}/{name}"
+        path = self._spec.path_beside(file.file_name, name)
         self._paths.append(path)
         self._file_io.write_new(path, data)
         return replace(file, extra_files=(name,))
@@ -298,7 +314,7 @@ class RollingWriter:
         if not self._spec.managed:
             return file
         name = f"{file.file_name}{REFERENCES_SUFFIX}"
-        path = f"{self._spec.directory}/{name}"
+        path = self._spec.path_beside(file.file_name, name)
         self._paths.append(path)
         self._file_io.write_new(path, encode_packs(packs))
         return replace(file, extra_files=(*file.extra_files, name))

@@ -148,7 +148,7 @@ class SplicedWriter:
     def _open(self) -> _OpenFile:
         spec = self._spec
         name = f"{spec.name_prefix}-{self._index}{spec.infix}.{spec.rules.extension}"
-        path = f"{spec.directory}/{name}"
+        path = spec.path(name)
         self._index += 1
         self._paths.append(path)
         writer = SpliceWriter(self._file_io.open_output(path))

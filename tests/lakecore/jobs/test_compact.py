@@ -433,7 +433,9 @@ def test_run_many_reports_errors(catalog: FilesystemCatalog) -> None:
 def test_refusals(catalog: FilesystemCatalog) -> None:
     with pytest.raises(NotFoundError):
         run(catalog)
-    table = key_table(catalog, data_file__external_paths="s3://b/x")
+    table = key_table(
+        catalog, data_file__external_paths="s3://b/x", data_file__external_paths__strategy="round-robin"
+    )
     with pytest.raises(UnsupportedError, match="external-paths"):
         run(catalog)
     assert table._stores.snapshots.latest() is None

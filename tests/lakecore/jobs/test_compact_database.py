@@ -134,7 +134,11 @@ def test_nothing_is_written_for_tables_in_good_shape(catalog: FilesystemCatalog)
 @pytest.mark.parametrize("skip", [False, True])
 def test_tables_this_release_cannot_compact_may_be_skipped(catalog: FilesystemCatalog, skip: bool) -> None:
     fill(catalog, "d.fine")
-    elsewhere = {"options": {"data-file.external-paths": "s3://b/x"}}
+    places = {
+        "data-file.external-paths": "s3://b/x",
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    elsewhere = {"options": places}
     catalog.create_table("d.odd", {"columns": ["v INT"]} | elsewhere)
     report = run(replace(WANTED, skip_unsupported=skip), catalog, clock=catalog.clock)
     assert len(report.changed) == 1

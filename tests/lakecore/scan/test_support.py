@@ -81,7 +81,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("record-level.expire-time=1 h;record-level.time-field=v;changelog-producer=lookup", "rwc"),
         ("file-index.bloom-filter.columns=v", "rwc"),
         ("file-index.in-manifest-threshold=1 kb", "rwc"),
-        ("data-file.external-paths=s3://b/x", "r--"),
+        ("data-file.external-paths=s3://b/x;data-file.external-paths.strategy=round-robin", "rwc"),
         ("scan.fallback-branch=b", "rwc"),
         ("chain-table.enabled=true", "---"),
         ("scan.mode=compacted-full", "rwc"),

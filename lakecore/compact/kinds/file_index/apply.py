@@ -141,9 +141,8 @@ class IndexRun:
         if not self.outcome.snapshots:
             stores.snapshots.catch_up_latest()
         elif self._request.run.has_name:
-            names.remove_older_indexes(
-                stores.manifests, sorted(self._directories), commits.earlier, commits.published
-            )
+            directories = self._target.reading.directories_of_new_files(sorted(self._directories))
+            names.remove_older_indexes(stores.manifests, directories, commits.earlier, commits.published)
         if failures:
             raise most_severe(failures)
 

@@ -226,10 +226,10 @@ class BucketAssignment:
     def _paths(self) -> list[str]:
         reading = self._table.reading
         return [
-            f"{reading.bucket_dir(message.partition, message.bucket)}/{name}"
+            path
             for message in self._messages
             for file in (*message.new_files, *message.changelog_files)
-            for name in file.all_names
+            for path in reading.paths.all_files(reading.bucket_dir(message.partition, message.bucket), file)
         ]
 
     def _every_directory(self) -> Iterable[str]:
@@ -245,7 +245,7 @@ class BucketAssignment:
     ) -> None:
         sweep(
             self._table.reading.file_io,
-            directories,
+            self._table.reading.directories_of_new_files(directories),
             lambda name, _: name.startswith(self._prefixes) and not belongs(name, names_to_keep),
             published,
         )

@@ -39,6 +39,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_rescalable
+from lakecore.store.external_places import check_external_paths
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.proof.pick_proof import PickProof, prove_pick
@@ -145,9 +146,8 @@ class RescaleRun:
             searched = () if whole else sorted(self._directories)  # attempts may have died
             commits.clean(sorted(self._new_paths), searched, lambda name: name.startswith(names.own))
         if self.outcome.snapshots and self._request.run.has_name:
-            names.remove_older(
-                target.stores.manifests, sorted(self._directories), commits.earlier, commits.published
-            )
+            directories = target.reading.directories_of_new_files(sorted(self._directories))
+            names.remove_older(target.stores.manifests, directories, commits.earlier, commits.published)
         if self._failures:
             raise failure_of(target.name, self._failures)
 
@@ -156,6 +156,7 @@ class RescaleRun:
         reading = self._target.reading
         self.count = target_count(self._target.name, reading.options, self._request.buckets)
         check_rescalable(self._target.name, reading.schema, reading.options)
+        check_external_paths(self._target.name, reading.schema.options, reading.file_io)
         snapshot = self._target.stores.snapshots.latest()
         if snapshot is not None:
             self._commits.look_back(snapshot)
@@ -241,10 +242,10 @@ class RescaleRun:
             if isinstance(result, RescaleResult):
                 collected.append(result)
                 self._new_paths.update(
-                    f"{unit.bucket_dirs[bucket]}/{name}"
+                    path
                     for bucket, files in result.files
                     for file in files
-                    for name in file.all_names
+                    for path in unit.table.reading.paths.all_files(unit.bucket_dirs[bucket], file)
                 )
             elif isinstance(result, LakeError):
                 self._fail(pick, result)

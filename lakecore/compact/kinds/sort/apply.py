@@ -39,6 +39,7 @@ from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.change_scanner import Deletions
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.support import check_compactable, check_row_ids
+from lakecore.store.external_places import check_external_paths
 from lakecore.store.published import names_in
 from lakecore.verify.digest.shape import ProofMode
 
@@ -94,6 +95,7 @@ class Clustering:
         else:
             self._rule = sort_rule(self._target.name, reading.schema, reading.options, *self._order)
         check_compactable(self._target.name, reading.schema, reading.options)
+        check_external_paths(self._target.name, reading.schema.options, reading.file_io)
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
         """Record the files that an earlier run of the same name made: they are in order."""
