@@ -1,5 +1,5 @@
-"""This module decides in which directory outside the table's own a new data file is placed. It is pure, but
-for the look at what a storage declares.
+"""This module decides in which directory outside the table's own a new data file is placed, by options and
+the name of the file alone.
 
 Rules of the format (options `data-file.external-paths` and `data-file.external-paths.strategy`): without a
 strategy new files are in the table's directory. With one, the path of a data or changelog file is recorded
@@ -39,7 +39,7 @@ _ENTROPY_PARTS = (4, 4, 4, 8)
 
 
 class PlaceStrategy(Enum):
-    """How one of several external paths is chosen for a new file."""
+    """It says how one of several external paths is chosen for a new file."""
 
     NONE = "none"
     SPECIFIC_FS = "specific-fs"
@@ -114,7 +114,7 @@ def external_bucket(table_path: str, bucket_dir: str, options: Mapping[str, str]
         weights = (1,) * len(roots)
     return ExternalBucket(
         bucket_dir.removeprefix(f"{table_path}/"),
-        tuple(map(_recorded, roots)),
+        tuple(map(_location_of_root, roots)),
         tuple(accumulate(weights)),
         strategy is PlaceStrategy.ENTROPY_INJECT,
     )
@@ -178,7 +178,7 @@ def _of_scheme(roots: tuple[str, ...], scheme: str | None) -> tuple[str, ...]:
     return chosen
 
 
-def _recorded(root: str) -> str:
+def _location_of_root(root: str) -> str:
     """Return the form that Java records, `file:/a` for `file:///a`. Raises InvalidOptionError without a
     scheme, which Java refuses, too.
     """

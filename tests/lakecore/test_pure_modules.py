@@ -28,6 +28,8 @@ ALLOWED = {
     ("lakecore/fs/allowed_paths.py", "lakecore.fs.table_rights"): "a value that decides",
     ("lakecore/catalog/privileges/grants.py", "lakecore.fs.table_rights"): "a value that decides",
     ("lakecore/store/two_writers.py", "lakecore.store.settle_time"): "a function on options",
+    ("lakecore/scan/support.py", "lakecore.fs.allowed_paths"): "an option",
+    ("lakecore/scan/support.py", "lakecore.store.external_places"): "a function on options",
 }
 
 

@@ -89,7 +89,7 @@ class FileSpec:
         """Return the path of a new data or changelog file."""
         return f"{self.directory}/{name}" if self.external is None else self.external.path(name)
 
-    def path_beside(self, name: str, extra: str) -> str:
+    def extra_path(self, name: str, extra: str) -> str:
         """Return the path of an extra file of a new data file, which is in the same directory."""
         return f"{self.path(name).rpartition('/')[0]}/{extra}"
 
@@ -304,7 +304,7 @@ class RollingWriter:
         if len(data) <= IN_MANIFEST.read(self._spec.options):
             return replace(file, embedded_index=data)
         name = f"{file.file_name}{INDEX_SUFFIX}"
-        path = self._spec.path_beside(file.file_name, name)
+        path = self._spec.extra_path(file.file_name, name)
         self._paths.append(path)
         self._file_io.write_new(path, data)
         return replace(file, extra_files=(name,))
@@ -314,7 +314,7 @@ class RollingWriter:
         if not self._spec.managed:
             return file
         name = f"{file.file_name}{REFERENCES_SUFFIX}"
-        path = self._spec.path_beside(file.file_name, name)
+        path = self._spec.extra_path(file.file_name, name)
         self._paths.append(path)
         self._file_io.write_new(path, encode_packs(packs))
         return replace(file, extra_files=(*file.extra_files, name))
