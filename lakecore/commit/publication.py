@@ -50,12 +50,12 @@ def publish(
     """Publish `planned`, which was built on `base` (None: on an empty table), and write the hints.
 
     `settle` is the settle time in milliseconds; `retry` counts how often this commit has lost to others.
-    It costs two reads of the base, or a stat without one; with a settle time also a stat of the base, the
-    wait, two reads more, and a second wait when the base is younger than ten settle times; each retry
-    quarters that one, since on a table that others commit to all the time a commit that waits never wins. The
-    note is added to `publication_notes`, too. Where a server commits, it decides: nothing is waited for and
-    looked at again, and it costs two requests. Raises CommitUncertainError (delete nothing), or another
-    LakeError (nothing was created).
+    It costs two reads of the base, or a stat without one, and a stat of the schema. With a settle time it
+    costs also a stat of the base, the wait, two reads more, and a second wait when the base is younger than
+    ten settle times; each retry quarters that one, since on a table that others commit to all the time a
+    commit that waits never wins. The note is added to `publication_notes`, too. Where a server commits, it
+    decides: nothing is waited for and looked at again, and it costs two requests. Raises CommitUncertainError
+    (delete nothing), or another LakeError (nothing was created).
     """
     if snapshots.versions is not None:
         is_newest = snapshots.latest() == base
@@ -139,12 +139,13 @@ def _check_place(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | N
 
     Raises CommitUncertainError if the table was renamed, dropped, or dropped and created again: a snapshot
     that lies there alone is removed, so that no other table of this path takes it for its own. It costs a
-    read of the base, or without one a stat, while nothing happened.
+    stat of the schema and a read of the base, or without one two stats, while nothing happened.
     """
     try:
-        if _is_in_place(snapshots, planned, base):
+        has_schema = _has_schema(snapshots, planned)
+        if has_schema and _is_in_place(snapshots, planned, base):
             return ""
-        if not _has_files(snapshots, planned):
+        if not has_schema or not _has_files(snapshots, planned):
             problem = _leave_foreign_place(snapshots, planned)
         elif base is not None and _is_rolled_back(snapshots, base):
             return _take_back(snapshots, planned, base)
@@ -168,6 +169,14 @@ def _is_in_place(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | N
     if base is None:
         return _has_files(snapshots, planned)
     return snapshots.find(base.id) == base
+
+
+def _has_schema(snapshots: SnapshotStore, planned: Snapshot) -> bool:
+    """Return whether the directory has a schema. On object stores a drop moves the schemas first, then files
+    that it has listed: what is published after that stays where it is, beside others that still wait.
+    """
+    storage, paths = snapshots.file_io, snapshots.paths
+    return storage.stat(paths.schema(planned.schema_id)) is not None or bool(storage.list(paths.schema_dir))
 
 
 def _has_files(snapshots: SnapshotStore, planned: Snapshot) -> bool:

@@ -21,7 +21,13 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog
 from lakecore.catalog.jdbc.lock import JdbcLock
 from lakecore.catalog.registry import load_catalog
-from lakecore.errors import AlreadyExistsError, CommitUncertainError, LakeError, NotFoundError
+from lakecore.errors import (
+    AlreadyExistsError,
+    CommitUncertainError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+)
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs import compact
 from lakecore.table import Table
@@ -237,3 +243,31 @@ def test_a_commit_at_each_step_of_a_drop_on_an_object_store() -> None:
         whole.load_table("d.t").upsert(row(1), commit)
         assert rows_of(whole.load_table("d.t")) == [(0, "x"), (1, "x")], (number, outcomes[-1])
     assert {"success", "NotFoundError"} == set(outcomes)
+
+
+class Stopped(ByFile):
+    """An object store whose drop stops when the schemas have moved and the other files are listed."""
+
+    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
+        if name == "move" and "/schema/" not in path:
+            raise UnavailableError("stopped")
+        return super().operation(name, path, effect, torn)
+
+
+def test_a_commit_that_a_drop_did_not_list_is_no_success() -> None:
+    """Its base lies where it was, and still waits to be moved."""
+    MemoryFileIO("beneath").clear()
+    whole = replace(load_catalog("memory://beneath/wh"), clock=FakeClock())
+    assert isinstance(whole, FilesystemCatalog)
+    whole.create_table("d.t", KEYED).upsert(row(0))
+
+    def drop() -> None:
+        with pytest.raises(UnavailableError, match="stopped"):
+            replace(whole, file_io=Stopped(whole.file_io, 0, lambda: None)).drop_table("d.t")
+
+    far = replace(whole, file_io=Meddling(whole.file_io, "publish", "snapshot-2", drop))
+    with pytest.raises(CommitUncertainError, match="is not part of it"):
+        far.load_table("d.t").upsert(row(1))
+    replace(whole, file_io=ByFile(whole.file_io, 0, lambda: None)).drop_table("d.t")
+    whole.restore_table("d.t")
+    assert rows_of(whole.load_table("d.t")) == [(0, "x")]

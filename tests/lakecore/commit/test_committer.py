@@ -411,7 +411,7 @@ def test_a_lost_manifest_is_an_error(table: CommitTable) -> None:
 
 
 def test_no_table_here() -> None:
-    with pytest.raises(NotFoundError, match="is not a table"):
+    with pytest.raises(NotFoundError, match="has no schema any more"):
         append(CommitTable(), "a", 1)
 
 

@@ -94,6 +94,10 @@ def test_a_snapshot_under_a_wrong_name() -> None:
 
 def test_a_file_lost_by_expiry_and_a_file_lost() -> None:
     store = store_of(3, 4, 5)
+    dropped = store.missing_file(4, NotFoundError("no /t/bucket-0/f"))
+    assert isinstance(dropped, NotFoundError)
+    assert "the table was renamed or dropped" in str(dropped)
+    store.file_io.write_new(store.paths.schema(0), b"{}")
     expired = store.missing_file(2, NotFoundError("no /t/bucket-0/f"))
     assert isinstance(expired, NotFoundError)
     assert "expired while it was being read" in str(expired)
