@@ -273,12 +273,16 @@ def test_a_metastore_refuses_names_in_upper_case(place: AnyCatalog) -> None:
     assert catalog.list_tables(name) == ["t"]
 
 
-@pytest.mark.parametrize("action", ["rename", "drop"])
-@of("postgresql", "mariadb", "hive", "filesystem on S3", "sqlite on S3")
+@pytest.mark.parametrize(
+    ("place", "action"),
+    [
+        *((kind, action) for kind in ("postgresql", "mariadb", "hive") for action in ("rename", "drop")),
+        ("filesystem on S3", "drop"),  # an object store does not rename, and with a lock a drop waits
+    ],
+    indirect=["place"],
+)
 def test_a_commit_beneath_a_rename_or_a_drop_is_no_success(place: AnyCatalog, action: str) -> None:
     other, name = place.open(), place.database
-    if action == "rename" and "S3" in place.kind:
-        return  # an object store does not rename
     other.create_database(name)
     other.create_table(f"{name}.t", DEFINITIONS[0]).upsert(row(0))
 
