@@ -58,18 +58,29 @@ def load_catalog(
     config = _config(None if warehouse is None else os.fspath(warehouse), options)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}
     name = os.environ.get("LAKECORE_CATALOG", "") if warehouse is None else os.fspath(warehouse)
-    with with_catalog_name(name if name in read_config(os.environ) else None):
+    try:
         return open_catalog(CatalogConfig(config.warehouse, merged), create=create_warehouse)
+    except LakeError as err:
+        if _is_configured(name):
+            err.add_note(f"the catalog is {name!r}")
+        raise
+
+
+def _is_configured(name: str) -> bool:
+    """Return whether a catalog of this name is configured, as far as the files of catalogs can be read."""
+    try:
+        return name in read_config(os.environ)
+    except LakeError:
+        return False
 
 
 @contextmanager
-def with_catalog_name(name: str | None) -> Iterator[None]:
+def with_catalog_name(name: str) -> Iterator[None]:
     """Add the name of a configured catalog to the errors of opening it."""
     try:
         yield
     except LakeError as err:
-        if name is not None:
-            err.add_note(f"the catalog is {name!r}")
+        err.add_note(f"the catalog is {name!r}")
         raise
 
 

@@ -34,7 +34,7 @@ NO_PATHS = {
     "index-manifest": {"_INDEX_TYPE"},
     "consumer": {"id"},  # the name of its file
     "run": {"job", "parameters", "estimate", "outcome"},
-    "run.files": {"why"},
+    "run.files": {"why", "state"},
     "history": {"job", "engine", "estimate", "outcome", "run", "work"},
     "repair-plan.step": {"why", "loses", "parameters"},
     "repair-plan": {"later", "table"},  # the table is compared with the one that was asked for

@@ -233,6 +233,6 @@ def test_a_table_that_was_dropped_beneath_a_query(table: Table) -> None:
     commit_batch(table, 0, prepare(table, 0))
     prepared = prepare(table, 1)
     lakecore.load_catalog(Path(table.path).parents[1]).drop_table("d.t")
-    with pytest.raises(NotFoundError, match="it has no schema"):
+    with pytest.raises(NotFoundError, match="has no schema any more"):
         commit_batch(table, 1, prepared)
     assert list(Path(table.path).rglob("data-*")) == []
