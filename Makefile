@@ -41,7 +41,7 @@ format: setup ## rewrite the code in the project's format
 check: lint fast ## what every commit must pass
 
 faults: setup-tests ## storage fails at each operation of each chore in each way, which take turns in `make test` (an hour or two)
-	LAKECORE_FAULTS=all $(VENV) -m pytest -n 2 tests/faults
+	LAKECORE_FAULTS=all $(VENV) -m pytest -n 2 tests/faults tests/lakecore/jobs/test_table_services.py
 
 bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (minutes)
 	$(VENV) -m tests.bench

@@ -75,12 +75,13 @@ def _is_configured(name: str) -> bool:
 
 
 @contextmanager
-def with_catalog_name(name: str) -> Iterator[None]:
+def with_catalog_name(name: str | None) -> Iterator[None]:
     """Add the name of a configured catalog to the errors of opening it."""
     try:
         yield
     except LakeError as err:
-        err.add_note(f"the catalog is {name!r}")
+        if name is not None:
+            err.add_note(f"the catalog is {name!r}")
         raise
 
 
