@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol, cast
@@ -58,12 +58,8 @@ def load_catalog(
     config = _config(None if warehouse is None else os.fspath(warehouse), options)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}
     name = os.environ.get("LAKECORE_CATALOG", "") if warehouse is None else os.fspath(warehouse)
-    try:
+    with with_catalog_name(name, _is_configured):
         return open_catalog(CatalogConfig(config.warehouse, merged), create=create_warehouse)
-    except LakeError as err:
-        if _is_configured(name):
-            err.add_note(f"the catalog is {name!r}")
-        raise
 
 
 def _is_configured(name: str) -> bool:
@@ -75,12 +71,16 @@ def _is_configured(name: str) -> bool:
 
 
 @contextmanager
-def with_catalog_name(name: str | None) -> Iterator[None]:
-    """Add the name of a configured catalog to the errors of opening it."""
+def with_catalog_name(
+    name: str | None, is_configured: Callable[[str], bool] = lambda _: True
+) -> Iterator[None]:
+    """Add the name of a configured catalog to the errors of opening it. Only after an error it is asked
+    whether it is one.
+    """
     try:
         yield
     except LakeError as err:
-        if name is not None:
+        if name is not None and is_configured(name):
             err.add_note(f"the catalog is {name!r}")
         raise
 

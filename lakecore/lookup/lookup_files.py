@@ -150,7 +150,7 @@ class LookupFiles:
                 local.write(part)
             size = local.tell()
             name = f"{file.file_name}.{mark}{size}.{form.value}.{_VERSION}{LOOKUP_SUFFIX}"
-            folder = context.paths.data_file(self._bucket_dir, file).rpartition("/")[0]
+            folder = context.paths.directory_of(self._bucket_dir, file)
             path = f"{folder}/{name}"
             self._paths.append(path)
             local.seek(0)

@@ -137,12 +137,7 @@ class ReadContext:
 
     def directories_of_new_files(self, bucket_dirs: Iterable[str]) -> tuple[str, ...]:
         """Return the directories in which new files of buckets are (`external_directories`), each once."""
-        table, options = self.paths.table_path, self.schema.options
-        return tuple(
-            dict.fromkeys(
-                one for bucket in bucket_dirs for one in external_directories(table, bucket, options)
-            )
-        )
+        return external_directories(self.paths.table_path, bucket_dirs, self.schema.options)
 
     def data_path(self, partition: bytes, bucket: int, file: DataFile) -> str:
         """Return the path of one file of a bucket."""

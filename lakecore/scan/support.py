@@ -31,7 +31,7 @@ from lakecore.metadata.options import (
 )
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_bool
-from lakecore.store.external_places import external_bucket
+from lakecore.store.external_places import external_places
 
 __all__ = [
     "TABLE_TYPES",
@@ -291,7 +291,7 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
         _check_blobs(table, schema)
     index_specs(schema)  # each of them can be made
     blobs = any(holds_blobs(field.type) for field in schema.fields)
-    if (options.data_evolution or blobs) and external_bucket("", "", raw) is not None:
+    if (options.data_evolution or blobs) and external_places(raw) is not None:
         remedy = "blobs, and columns in files of their own, are written in the table only; use another engine"
         raise _refuse(table, EXTERNAL_PATHS.key, raw[EXTERNAL_PATHS.key], verb, remedy)
 

@@ -13,7 +13,7 @@ attempt at a file repeats that choice, and files are spread as evenly as by lots
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from itertools import accumulate
 from zlib import crc32
@@ -28,14 +28,13 @@ from lakecore.options import Option, parse_enum, parse_list
 
 __all__ = [
     "ExternalBucket",
+    "ExternalPlaces",
     "PlaceStrategy",
     "check_external_paths",
     "external_bucket",
     "external_directories",
+    "external_places",
 ]
-
-_ENTROPY_PARTS = (4, 4, 4, 8)
-"""These are the bits of the directories that come from a name."""
 
 
 class PlaceStrategy(Enum):
@@ -99,10 +98,23 @@ class ExternalBucket:
         return plain_path(self.location(name))
 
 
-def external_bucket(table_path: str, bucket_dir: str, options: Mapping[str, str]) -> ExternalBucket | None:
-    """Return the external places of a bucket of the table; None where new files are in `bucket_dir`.
+@dataclass(frozen=True, slots=True)
+class ExternalPlaces:
+    """These are the external paths of a table, as `ExternalBucket` has them."""
 
-    `options` are those of the table's schema. Raises InvalidOptionError.
+    roots: tuple[str, ...]
+    shares: tuple[int, ...]
+    spreads: bool
+
+    def of_bucket(self, table_path: str, bucket_dir: str) -> ExternalBucket:
+        """Return the places of one bucket."""
+        relative = bucket_dir.removeprefix(f"{table_path}/")
+        return ExternalBucket(relative, self.roots, self.shares, self.spreads)
+
+
+def external_places(options: Mapping[str, str]) -> ExternalPlaces | None:
+    """Return where new files of a table are; None where they are in its directory. `options` are those of its
+    schema. Raises InvalidOptionError.
     """
     strategy = STRATEGY.read(options)
     roots = EXTERNAL_PATHS.read(options)
@@ -112,23 +124,34 @@ def external_bucket(table_path: str, bucket_dir: str, options: Mapping[str, str]
     if strategy is PlaceStrategy.SPECIFIC_FS:
         roots = _of_scheme(roots, SPECIFIC_FS.read(options))
         weights = (1,) * len(roots)
-    return ExternalBucket(
-        bucket_dir.removeprefix(f"{table_path}/"),
-        tuple(map(_location_of_root, roots)),
-        tuple(accumulate(weights)),
-        strategy is PlaceStrategy.ENTROPY_INJECT,
-    )
+    spreads = strategy is PlaceStrategy.ENTROPY_INJECT
+    return ExternalPlaces(tuple(map(_location_of_root, roots)), tuple(accumulate(weights)), spreads)
 
 
-def external_directories(table_path: str, bucket_dir: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the directories in which new files of a bucket are, the bucket's own included, as plain paths.
-
-    With `entropy-inject` only the bucket's own is returned: the other ones are more than can be listed.
+def external_bucket(table_path: str, bucket_dir: str, options: Mapping[str, str]) -> ExternalBucket | None:
+    """Return the external places of a bucket of the table; None where new files are in `bucket_dir`. Raises
+    InvalidOptionError.
     """
-    external = external_bucket(table_path, bucket_dir, options)
-    if external is None or external.spreads:
-        return (bucket_dir,)
-    return (bucket_dir, *(plain_path(f"{root}/{external.relative}") for root in external.roots))
+    places = external_places(options)
+    return None if places is None else places.of_bucket(table_path, bucket_dir)
+
+
+def external_directories(
+    table_path: str, bucket_dirs: Iterable[str], options: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the plain paths of the directories in which new files of buckets are, each once, the buckets'
+    own included.
+
+    With `entropy-inject` only the buckets' own are returned: the other ones are more than can be listed.
+    """
+    places = external_places(options)
+    if places is None or places.spreads:
+        return tuple(dict.fromkeys(bucket_dirs))
+    directories: list[str] = []
+    for bucket_dir in bucket_dirs:
+        relative = places.of_bucket(table_path, bucket_dir).relative
+        directories += [bucket_dir, *(plain_path(f"{root}/{relative}") for root in places.roots)]
+    return tuple(dict.fromkeys(directories))
 
 
 def check_external_paths(table: str, options: Mapping[str, str], file_io: FileIO) -> None:
@@ -138,12 +161,11 @@ def check_external_paths(table: str, options: Mapping[str, str], file_io: FileIO
     Raises InvalidOptionError for options that name no place, UnsupportedError for a path that the catalog
     option `external-roots` does not allow.
     """
-    external = external_bucket("", "", options)
-    if external is None or not isinstance(file_io, ConfinedFileIO):
+    places = external_places(options)
+    if places is None or not isinstance(file_io, ConfinedFileIO):
         return
-    for root in external.roots:
-        path = plain_path(root)
-        declared = file_io.allowed.declared or ()
+    declared = file_io.allowed.declared or ()
+    for path in map(plain_path, places.roots):
         if not any(path == one or is_below(path, one) for one in declared):
             raise UnsupportedError(
                 f"{table} has {EXTERNAL_PATHS.key}={options[EXTERNAL_PATHS.key]!r}, so new files belong "
@@ -194,9 +216,6 @@ def _location_of_root(root: str) -> str:
 
 
 def _entropy(number: int) -> str:
+    """Return three directories of four bits and one of eight, as Java makes them."""
     bits = f"{number & 0xFFFFF:020b}"
-    parts, start = [], 0
-    for length in _ENTROPY_PARTS:
-        parts.append(bits[start : start + length])
-        start += length
-    return "/".join(parts)
+    return "/".join((bits[:4], bits[4:8], bits[8:12], bits[12:]))

@@ -123,11 +123,15 @@ class TablePaths:
             return plain_path(file.external_path)
         return f"{bucket_dir}/{file.file_name}"
 
+    def directory_of(self, bucket_dir: str, file: DataFile) -> str:
+        """Return the directory of a data file, in which its extra files are, too."""
+        return self.data_file(bucket_dir, file).rpartition("/")[0]
+
     def extra_files(self, bucket_dir: str, file: DataFile) -> tuple[str, ...]:
         """Return the paths of the extra files of `file`, which are in its directory and are deleted with
         it.
         """
-        directory = self.data_file(bucket_dir, file).rpartition("/")[0]
+        directory = self.directory_of(bucket_dir, file)
         return tuple(f"{directory}/{name}" for name in file.extra_files)
 
     def all_files(self, bucket_dir: str, file: DataFile) -> tuple[str, ...]:

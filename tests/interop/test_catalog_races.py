@@ -67,7 +67,7 @@ def row(number: int) -> pa.Table:
 
 
 def at_once(calls: Sequence[Callable[[], object]]) -> list[object]:
-    """What the calls return, or the errors of lakecore that they raise; any other error fails the test."""
+    """Return what the calls return, or the errors of lakecore that they raise; any other error fails the test."""
     outcomes: list[object] = [None] * len(calls)
     ready = threading.Barrier(len(calls))
 
@@ -88,7 +88,7 @@ def at_once(calls: Sequence[Callable[[], object]]) -> list[object]:
 
 
 def winners(outcomes: list[object]) -> list[int]:
-    """Who was not told that the name is taken; nobody was told anything else."""
+    """Return who got no error; all others got the one that the name is taken."""
     assert all(isinstance(one, AlreadyExistsError) for one in outcomes if isinstance(one, LakeError)), (
         outcomes
     )
@@ -195,7 +195,7 @@ def test_java_is_the_faster_creator(place: AnyCatalog, request: pytest.FixtureRe
 def test_a_creator_between_files_and_name_is_waited_for(
     place: AnyCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who asks for the table if it does not exist gets it, as soon as the faster one has entered it."""
+    """A creator with `if_not_exists` gets the table, as soon as the faster one has entered it."""
     slow, fast = place.open(), place.open()
     slow.create_database(place.database)
     name, outcomes = f"{place.database}.t", list[object]()

@@ -101,7 +101,7 @@ def spelled(row: str) -> str:
 def test_times_of_earlier_versions_are_found_and_written_again(
     oracle2: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str], outside: bool
 ) -> None:
-    """As pyarrow alone would store them. What is `outside` of the table is written again outside."""
+    """The times are stored as pyarrow alone would do it. A file that is `outside` of the table is written again outside."""
     options = {"bucket": "1" if keys else "-1", "file.format": "orc", "write-only": "true"}
     root = tmp_path / "outside"
     if outside:

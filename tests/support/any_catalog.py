@@ -38,7 +38,7 @@ class AnyCatalog:
 
     @property
     def is_remote(self) -> bool:
-        """Whether a server drops files for good."""
+        """Return whether a server drops files for good."""
         return self.kind == "rest"
 
     @property

@@ -36,7 +36,7 @@ _KEEPALIVES = {
     "keepalives_count": 3,
     "tcp_user_timeout": _ANSWER_SECONDS * 1000,
 }
-"""With these parameters of libpq a server that is gone is noticed after a minute."""
+"""libpq notices with these parameters after a minute that a server does not exist any more."""
 _MYSQL_SESSION = "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 """A value that a column cannot store is an error in each session, whatever the mode of the server."""
 _LOCK_WAIT_TIMEOUT, _DEADLOCK = 1205, 1213

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakecore.catalog.jdbc.names import JdbcNames
+from lakecore.catalog.jdbc.statements import OF_VIEW
 from lakecore.catalog.names import TableName, alternatives, check_not_system
 from lakecore.catalog.objects.stored_views import StoredViews, view_name
 from lakecore.catalog.objects.view import View, changed_view
@@ -15,8 +16,6 @@ from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, CorruptDataError, InvalidInputError, NotFoundError
 
 __all__ = ["JdbcViews"]
-
-_OF_VIEW = "catalog_key = :key AND database_name = :database AND view_name = :view"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ class JdbcViews(StoredViews):
             view = changed_view(self.get(name), changes)
             with self.names.transaction(f"alter view {name}") as run:
                 run(
-                    f"UPDATE paimon_views SET view_schema = :schema WHERE {_OF_VIEW}",
+                    f"UPDATE paimon_views SET view_schema = :schema WHERE {OF_VIEW}",
                     **_values_of(parsed),
                     schema=self._text(view),
                 )
@@ -89,7 +88,7 @@ class JdbcViews(StoredViews):
                     return
                 self.get(name)
             with self.names.transaction(f"drop view {name}") as run:
-                run(f"DELETE FROM paimon_views WHERE {_OF_VIEW}", **_values_of(parsed))
+                run(f"DELETE FROM paimon_views WHERE {OF_VIEW}", **_values_of(parsed))
 
     def _check_renamed(self, old: TableName, new: TableName) -> None:
         self.get(str(old))
@@ -100,7 +99,7 @@ class JdbcViews(StoredViews):
         with self.names.transaction(f"rename view {old}") as run:
             run(
                 "UPDATE paimon_views SET database_name = :new_database, view_name = :new_view "
-                f"WHERE {_OF_VIEW}",
+                f"WHERE {OF_VIEW}",
                 **_values_of(old),
                 new_database=new.database,
                 new_view=new.table,
@@ -110,7 +109,7 @@ class JdbcViews(StoredViews):
         if not self.names.has_views():
             return None
         with self.names.transaction(f"read view {name}") as run:
-            rows = run(f"SELECT view_schema FROM paimon_views WHERE {_OF_VIEW}", **_values_of(name))
+            rows = run(f"SELECT view_schema FROM paimon_views WHERE {OF_VIEW}", **_values_of(name))
             return next((str(row[0]) for row in rows), None)
 
     def _check_free(self, name: TableName) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.mysql import CHARACTER_SET, check_characters, check_collations
 from lakecore.catalog.jdbc.properties import EXISTS
-from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, CREATE_VIEWS, VIEWS
+from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, CREATE_VIEWS, OF_VIEW, VIEWS
 from lakecore.catalog.names import TableName
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError
@@ -21,7 +21,6 @@ __all__ = ["JdbcNames"]
 
 _OF_DATABASE = "catalog_key = :key AND database_name = :database"
 _OF_TABLE = f"{_OF_DATABASE} AND table_name = :table"
-_OF_VIEW = f"{_OF_DATABASE} AND view_name = :table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,8 @@ class JdbcNames:
         has_views = self.has_views()
         with self.transaction(f"create table {name}") as run:
             self._hold_database(run, name)
-            if has_views and list(run(f"SELECT 1 FROM {VIEWS} WHERE {_OF_VIEW}", **_values_of(name))):
+            view = f"SELECT 1 FROM {VIEWS} WHERE {OF_VIEW}"
+            if has_views and list(run(view, database=name.database, view=name.table)):
                 raise AlreadyExistsError(f"table {str(name)!r}: a view of the catalog has this name")
             run("INSERT INTO paimon_tables VALUES (:key, :database, :table)", **_values_of(name))
             _insert_table_properties(run, name, properties)
@@ -126,8 +126,9 @@ class JdbcNames:
                 raise AlreadyExistsError(f"view {str(name)!r}: a table of the catalog has this name")
             run(
                 f"INSERT INTO {VIEWS} (catalog_key, database_name, view_name, view_schema) "
-                "VALUES (:key, :database, :table, :schema)",
-                **_values_of(name),
+                "VALUES (:key, :database, :view, :schema)",
+                database=name.database,
+                view=name.table,
                 schema=schema,
             )
 

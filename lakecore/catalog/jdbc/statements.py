@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["CREATE", "CREATE_LOCKS", "CREATE_VIEWS", "RELEASE_EXPIRED", "VIEWS"]
+__all__ = ["CREATE", "CREATE_LOCKS", "CREATE_VIEWS", "OF_VIEW", "RELEASE_EXPIRED", "VIEWS"]
 
 CREATE = (
     """CREATE TABLE IF NOT EXISTS paimon_tables (
@@ -42,3 +42,5 @@ RELEASE_EXPIRED: Mapping[str, str] = MappingProxyType(
 """Each statement releases a lock whose time is over by the clock of the database; the key is its kind."""
 VIEWS = "paimon_views"
 """This table has the views of a catalog of Paimon 2.0."""
+OF_VIEW = "catalog_key = :key AND database_name = :database AND view_name = :view"
+"""This condition selects one view."""

@@ -241,7 +241,7 @@ class _PickRun:
             yield from paths.all_files(directory, file)
         for before, _ in pick.moved:
             if name := result.lookup_files.get(before.file_name):
-                yield f"{paths.data_file(directory, before).rpartition('/')[0]}/{name}"
+                yield f"{paths.directory_of(directory, before)}/{name}"
 
     def fail(self, pick: WorkPick, error: BaseException) -> None:
         """Record that the pick is not done. Raises what is no failure of the pick: an interruption."""

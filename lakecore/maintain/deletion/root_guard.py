@@ -19,7 +19,7 @@ from lakecore.maintain.deletion.roots import Root, RootKind, RootSet
 from lakecore.maintain.target import Target, in_threads
 from lakecore.metadata.snapshot import Snapshot
 
-__all__ = ["checked_roots"]
+__all__ = ["check_roots", "checked_roots"]
 
 _BATCH = 20
 

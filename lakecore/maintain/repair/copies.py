@@ -41,7 +41,7 @@ def replace_with_copies(
     try:
         for entry in entries:
             bucket_dir = directory(entry.partition, entry.bucket)
-            folder = target.paths.data_file(bucket_dir, entry.file).rpartition("/")[0]
+            folder = target.paths.directory_of(bucket_dir, entry.file)
             copy = _rename(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
             paths += [f"{folder}/{name}" for name in copy.all_names]
             messages.append(

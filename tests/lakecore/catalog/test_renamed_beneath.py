@@ -216,7 +216,7 @@ class ByFile(FaultyFileIO):
 
 
 def test_a_commit_at_each_step_of_a_drop_on_an_object_store() -> None:
-    """Whether it says success or not: nothing is lost, and the same commit on the restored table is there once."""
+    """Nothing is lost, whether the commit reports success or not, and the same commit on the restored table is there once."""
     commit, outcomes = Commit(user="me", identifier=1), list[str]()
     for number in itertools.count(1, STRIDE):
         MemoryFileIO("beneath").clear()

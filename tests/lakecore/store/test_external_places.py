@@ -1,4 +1,4 @@
-"""Where new files outside of the table's directory are placed."""
+"""New files outside of the table's directory are placed as the options say."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def places(options: dict[str, str], count: int = 4000) -> Counter[str]:
 def test_files_are_inside_without_a_strategy_or_a_path() -> None:
     assert external_bucket(TABLE, BUCKET, OPTIONS) is None
     assert external_bucket(TABLE, BUCKET, {STRATEGY: "round-robin"}) is None
-    assert external_directories(TABLE, BUCKET, OPTIONS) == (BUCKET,)
+    assert external_directories(TABLE, [BUCKET], OPTIONS) == (BUCKET,)
 
 
 def test_paths_share_the_files() -> None:
@@ -52,10 +52,10 @@ def test_entropy_spreads_files_over_directories() -> None:
 
 def test_directories_that_are_searched() -> None:
     options = OPTIONS | {STRATEGY: "round-robin"}
-    assert external_directories(TABLE, BUCKET, options) == (
+    assert external_directories(TABLE, [BUCKET], options) == (
         BUCKET, "s3://cold/x/p=1/bucket-0", "/data/p=1/bucket-0"
     )  # fmt: skip
-    assert external_directories(TABLE, BUCKET, options | {STRATEGY: "entropy-inject"}) == (BUCKET,)
+    assert external_directories(TABLE, [BUCKET], options | {STRATEGY: "entropy-inject"}) == (BUCKET,)
 
 
 @pytest.mark.parametrize(

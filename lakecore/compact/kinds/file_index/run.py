@@ -144,7 +144,7 @@ def _describe(
     if few:
         return replace(file, extra_files=others, embedded_index=data)
     name = index_name(file, unit.token, attempt)
-    directory = unit.reading.paths.data_file(unit.bucket_dir, file).rpartition("/")[0]
+    directory = unit.reading.paths.directory_of(unit.bucket_dir, file)
     about_to_make(f"{directory}/{name}")
     unit.reading.file_io.write_new(f"{directory}/{name}", data)
     return replace(file, extra_files=(*others, name), embedded_index=None)
