@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -28,13 +29,22 @@ TABLES = golden_tables()
 State = tuple[Snapshot, LookupTable, bool]
 
 
-def merged(table: Table, snapshot: Snapshot, columns: list[str]) -> pa.Table:
+@dataclass(frozen=True)
+class Merged:
+    """The rows of one snapshot, and each of them as a line."""
+
+    rows: pa.Table
+    lines: list[str]
+
+
+def merged(table: Table, snapshot: Snapshot, columns: list[str]) -> Merged:
     """The merged read of what a stream has shown by then: with a changelog, what compactions have covered."""
     levels = StreamPolicy.from_schema(table.schema, table.options).first_filter
     if follows_compactions(table):
         levels = ScanFilter(levels=(1, 99))
     source = SnapshotRows(table._scanner, table._read_context(), snapshot, where=levels, with_level_0=True)
-    return lakecore.Scan.of(source, None, columns, None).to_arrow()
+    rows = lakecore.Scan.of(source, None, columns, None).to_arrow()
+    return Merged(rows, lines(table, rows))
 
 
 def lines(table: Table, rows: pa.Table) -> list[str]:
@@ -42,11 +52,11 @@ def lines(table: Table, rows: pa.Table) -> list[str]:
     return [line for batch in rows.to_batches() for line in batch_to_json(batch, kind)]
 
 
-def joined_rows(table: Table, keys: list[str], rows: pa.Table, on: list[str]) -> Counter[str]:
+def joined_rows(table: Table, keys: list[str], state: Merged, on: list[str]) -> Counter[str]:
     """The join as a multiset of lines: a nested loop over texts, which shares nothing with the index."""
     by_key: dict[str, list[str]] = {}
     for key, line, whole in zip(
-        lines(table, rows.select(on)), lines(table, rows), complete(rows, on), strict=True
+        lines(table, state.rows.select(on)), state.lines, complete(state.rows, on), strict=True
     ):
         if whole:
             by_key.setdefault(key, []).append(line)
@@ -136,15 +146,14 @@ def test_joins_equal_the_merged_read_after_each_commit(
         with pytest.raises(UnsupportedError, match=r"changelog-producer|record-level.expire-time"):
             table.new_lookup(joins_of(table)[0], options={"lookup.cache": "full"})
         return
-    for on in joins_of(table) if table.latest_snapshot() else ():
+    rows = {snapshot.id: merged(table, snapshot, columns) for snapshot in table.snapshots()}
+    for on in joins_of(table) if rows else ():
         for state in followed(table, on, columns, monkeypatch):
-            check(table, on, columns, state)
+            check(table, on, rows[state[0].id], rows[max(rows)], state)
 
 
-def check(table: Table, on: list[str], columns: list[str], state: State) -> None:
+def check(table: Table, on: list[str], right: Merged, latest: Merged, state: State) -> None:
     snapshot, lookup, _ = state
-    rows = merged(table, snapshot, columns)
-    latest = next(iter(table.snapshots()))
-    keys = pa.concat_tables([merged(table, latest, on), rows.select(on)])
-    expected = joined_rows(table, lines(table, keys), rows, on)
+    keys = pa.concat_tables([latest.rows.select(on), right.rows.select(on)])
+    expected = joined_rows(table, lines(table, keys), right, on)
     assert found_rows(table, lookup, keys) == expected, f"{table.name} {on} at {snapshot.id}"

@@ -1,6 +1,6 @@
 """A table that Java wrote is copied from a local disk to a store, from there to another one, and back; Java judges what came back.
 
-LAKECORE_COPIES_STRIDE=1: storage is gone from each change of a copy on, not from each 29th.
+LAKECORE_COPIES_STRIDE=1: storage is gone from each change of a copy on, not from each 53rd.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.support.s3_server import s3_server
 
 pytestmark = pytest.mark.slow
 
-STRIDE = int(os.environ.get("LAKECORE_COPIES_STRIDE", "29"))
+STRIDE = int(os.environ.get("LAKECORE_COPIES_STRIDE", "53"))
 SERVERS: dict[str, Callable[[], Any]] = {
     "s3": s3_server,
     "azure": azurite,

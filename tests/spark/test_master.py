@@ -24,11 +24,11 @@ def listening() -> Iterator[str]:
 
 
 @pytest.fixture
-def silent() -> str:
-    """One at which nobody does."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    return f"127.0.0.1:{port}"
+def silent() -> Iterator[str]:
+    """One at which nobody does, nor can while the test runs: it is bound, and does not listen."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
 def test_a_master_that_answers_will_do(listening: str, silent: str) -> None:
