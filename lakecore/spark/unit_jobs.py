@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -17,6 +18,8 @@ from lakecore.errors import LakeError, UnavailableError
 __all__ = ["Inbox", "NumberedResult", "UnitJob", "UnitJobs"]
 
 _NUMBERS = itertools.count()
+_ENDED_CONTEXT = re.compile("SparkContext (has been|was) shut ?down|stopped SparkContext")
+"""It is what Spark says of its context, which it ends itself where no master registers the application."""
 
 NumberedResult: TypeAlias = tuple[int, bytes]
 Inbox: TypeAlias = "queue.SimpleQueue[NumberedResult | BaseException | None]"
@@ -117,10 +120,14 @@ def _run(job: UnitJob, name: str, inbox: Inbox) -> None:
 
 
 def _lost_error(number: int, count: int, failure: BaseException | None) -> UnavailableError:
+    reason = _reason(failure)
+    if _ENDED_CONTEXT.search(reason):
+        cause = "the application was ended from outside, or what answers at the address is no Spark master"
+    else:
+        cause = "its worker may have been killed for lack of memory, or its executor lost"
     error = UnavailableError(
-        f"Spark gave no result for unit {number + 1} of {count}: {_reason(failure)}; "
-        "its worker may have been killed for lack of memory, or its executor lost: look at "
-        "Spark's logs, then run again"
+        f"Spark gave no result for unit {number + 1} of {count}: {reason}; {cause}: look at Spark's logs, "
+        "then run again"
     )
     error.__cause__ = failure
     return error
