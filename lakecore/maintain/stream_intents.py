@@ -30,6 +30,12 @@ class StreamIntent:
     """It is the number of the micro-batch."""
     prepared: tuple[bytes, ...]
     """These are the bytes that its writers prepared."""
+    schema_id: int = 0
+    """It is the id of the schema with which the query was about to commit."""
+    schema_time_ms: int = 0
+    """It is the time of that schema, ms since 1970, which tells the table from one of the same name that is
+    created later; 0 if it is not known: releases before 2026-11-30 did not store it.
+    """
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,9 @@ class StreamIntents(ServiceStore):
             raw = json.loads(self.file_io.read(path))
             if raw["version"] != _VERSION:
                 raise ValueError(f"its version is {raw['version']!r}, and this release knows {_VERSION}")
-            return StreamIntent(int(raw["number"]), tuple(one.encode() for one in raw["prepared"]))
+            prepared = tuple(one.encode() for one in raw["prepared"])
+            schema = int(raw.get("schemaId", 0)), int(raw.get("schemaTime", 0))
+            return StreamIntent(int(raw["number"]), prepared, *schema)
         except NotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as err:
@@ -53,9 +61,15 @@ class StreamIntents(ServiceStore):
                 path, f"this is not the intent of a stream: {err}; delete it if the query is not restarted"
             ) from err
 
-    def save(self, table: str, user: str, number: int, prepared: Sequence[bytes]) -> None:
+    def save(self, table: str, user: str, intent: StreamIntent) -> None:
         """Store the intent in place of the one before. It costs a write."""
-        raw = {"version": _VERSION, "number": number, "prepared": [one.decode() for one in prepared]}
+        raw = {
+            "version": _VERSION,
+            "number": intent.number,
+            "prepared": [one.decode() for one in intent.prepared],
+            "schemaId": intent.schema_id,
+            "schemaTime": intent.schema_time_ms,
+        }
         self.file_io.overwrite(self._path(table, user), json.dumps(raw).encode())
 
     def remove(self, table: str, user: str, prepared: Sequence[bytes]) -> None:

@@ -13,13 +13,12 @@ from contextlib import suppress
 import pyarrow as pa
 from pyspark import TaskContext
 
-from lakecore.commit.duplicates import last_commit_of
+from lakecore.commit.duplicates import LastCommit, last_commit_of
 from lakecore.commit.request import CommitResult
-from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError
+from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, NotFoundError
 from lakecore.jobs.concurrent_services import ConcurrentServices
 from lakecore.jobs.runner.one_table import OneTableLake
 from lakecore.maintain.stream_intents import StreamIntent, StreamIntents
-from lakecore.metadata.snapshot import Snapshot
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.table import Table
 from lakecore.write.assigned import AssignedBy, StreamBuckets
@@ -96,11 +95,11 @@ def commit_batch(
     write, intents = table.new_stream_write(user), _intents(table)
     if services is not None:
         write = write.with_services(services.after)
-    last = last_commit_of(table._stores.snapshots, user).snapshot
-    if last is not None and last.commit_identifier >= number:
+    last = last_commit_of(table._stores.snapshots, user)
+    if last.snapshot is not None and last.snapshot.commit_identifier >= number:
         return write.commit(number, prepared)
     intent = intents.find(table.name, user)
-    if last is not None and intent is not None and _is_rolled_back(intent, number, last):
+    if intent is not None and _is_rolled_back(table, intent, number, last):
         with suppress(LakeError):
             write.abort(prepared, number)
         raise InvalidInputError(
@@ -113,7 +112,11 @@ def commit_batch(
         with suppress(LakeError):
             write.abort(prepared, number)
         return CommitResult(duplicate=True)
-    intents.save(table.name, user, number, prepared)
+    intents.save(
+        table.name,
+        user,
+        StreamIntent(number, tuple(prepared), table.schema.id, table.schema.time_millis),
+    )
     try:
         return write.commit(number, prepared)
     except CommitUncertainError:
@@ -125,14 +128,28 @@ def commit_batch(
         raise
 
 
-def _is_rolled_back(intent: StreamIntent, number: int, last: Snapshot) -> bool:
+def _is_rolled_back(table: Table, intent: StreamIntent, number: int, last: LastCommit) -> bool:
     """Return whether the batch of the intent, which Spark believes committed, is not in the table any more.
     `last`: the newest snapshot of the query. Snapshots expire from the oldest on, so that an older one shows
-    it. A batch without files has no snapshot.
+    it; so do, without one, all snapshots since the batch was prepared. A batch without files has no snapshot,
+    and a table that was created again has none of the one before.
     """
-    if not last.commit_identifier < intent.number < number:
+    if intent.number >= number:
         return False
-    return any(decode_commit(one).messages for one in intent.prepared)
+    commits = [commit for one in intent.prepared if (commit := decode_commit(one)).messages]
+    if last.snapshot is not None:
+        return bool(commits) and last.snapshot.commit_identifier < intent.number
+    return any(last.looked_since <= one.prepared_after + 1 for one in commits) and _has_schema(table, intent)
+
+
+def _has_schema(table: Table, intent: StreamIntent) -> bool:
+    """Return whether the table is the one for which the intent was stored."""
+    schemas = table._stores.schemas
+    if not schemas.is_same(table.schema):
+        return False
+    with suppress(NotFoundError):
+        return 0 != schemas.load(intent.schema_id).time_millis == intent.schema_time_ms
+    return False
 
 
 def abort_batch(table: Table, number: int, prepared: Sequence[bytes]) -> None:
