@@ -4,13 +4,15 @@ and nothing stays out there that no snapshot names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.executor import SerialExecutor
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
@@ -97,3 +99,32 @@ def test_nothing_stays_outside_that_nobody_names(kind: str, mode: FaultMode) -> 
             assert error is None
             assert number > 30
             return
+
+
+class ExecutorWithLostAttempts(SerialExecutor):
+    """An engine that runs each unit again after the process of its first attempt, which had written its files, was killed."""
+
+    name = "spark"
+
+    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        for task in tasks:
+            function(task)
+            yield function(task)
+
+
+@pytest.mark.parametrize("kind", ["append", "lookup"])
+def test_files_of_attempts_that_were_killed_do_not_stay_outside(kind: str) -> None:
+    catalog, table = lake_with(kind)
+    before, storage = rows_of(table), MemoryFileIO(NAME)
+    image = set(storage._files)
+    report = run(
+        Job(table=table.name, strategy=Strategy.FULL),
+        catalog,
+        clock=catalog.clock,
+        executor=ExecutorWithLostAttempts(),
+    )
+    assert report.error is None
+    table = catalog.load_table(table.name)
+    assert rows_of(table) == before
+    assert outside(storage._files) - image
+    assert outside(storage._files) - named(table) == set()
