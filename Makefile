@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check faults bench bench-check bench-small figures fuzz branch-walks chore-walks schema-walks fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak epoch-kills kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check faults bench bench-check bench-small figures fuzz branch-walks changes-beneath chore-walks schema-walks fuzz-bytes fuzz-paths flink-soak hive-kinds catalog-sequences stream-soak epoch-kills kills race side-by-side mutants spark-versions airflow-versions airflow-celery airflow-local docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -60,6 +60,9 @@ fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, 
 
 branch-walks: setup-tests ## branches, tags, rollbacks and undos of one table against a model: SEED=1 MINUTES=5
 	$(VENV) -m tests.fuzz.branch_walk --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
+
+changes-beneath: setup-tests ## changes of Java and lakecore at one operation of a chore: SEED=1 MINUTES=5, SHAPES, CHORES, CHANGES
+	$(VENV) -m tests.fuzz.changes_beneath --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --shapes '$(SHAPES)' --chores '$(CHORES)' --changes '$(CHANGES)'
 
 chore-walks: setup-tests ## all chores of one table against a model of its rows, with Java: SEED=1 MINUTES=5
 	$(VENV) -m tests.fuzz.chore_walk --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
