@@ -4,7 +4,7 @@ removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from lakecore.errors import AlreadyExistsError, CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
@@ -281,6 +281,7 @@ class FastForward:
         self.first = snapshots[0].snapshot.id
         self.last = snapshots[-1].snapshot.id
         self._after = latest_after(snapshots[-1].snapshot)
+        self._planned = {root.snapshot.id for root in roots.of(RootKind.SNAPSHOT, MAIN_BRANCH)}
         self.removed_roots = tuple(root for root in self._replace(roots) if not self._same(root))
         self._remaining = roots.without(root.path for root in self.removed_roots)
 
@@ -297,9 +298,7 @@ class FastForward:
             self.removal,
             self._remaining,
             quarantine=quarantine,
-            steps=RootSteps(
-                prepare=lambda: self._target.file_io.delete(self._target.paths.latest_hint), settle=self._copy
-            ),
+            steps=RootSteps(prepare=self._prepare, settle=self._copy),
             parameters=parameters | self._after,
         )
 
@@ -321,6 +320,24 @@ class FastForward:
             other.path == place and other.snapshot.state == root.snapshot.state for other in self._theirs
         )
 
+    def _prepare(self) -> None:
+        """Raise CommitConflictError for a snapshot that was committed to main since the plan: it would remain
+        the latest one, and main would not become the branch.
+        """
+        self._refuse(set(self._main_snapshots()) - self._planned)
+        self._target.file_io.delete(self._target.paths.latest_hint)
+
+    def _main_snapshots(self) -> tuple[int, ...]:
+        return SnapshotStore(self._target.file_io, self._target.paths).list_ids()
+
+    def _refuse(self, late: Collection[int]) -> None:
+        if late:
+            raise CommitConflictError(
+                f"{self._target.name}: a writer committed snapshot-{min(late)} to main "
+                f"while main was fast-forwarded to branch {self._branch.branch}; stop the writers "
+                "of main and run again"
+            )
+
     def _copy(self) -> None:
         """Copy schemas, then tags, then snapshots from the oldest: what can be seen is complete."""
         storage, main = self._target.file_io, self._target.paths
@@ -340,6 +357,9 @@ class FastForward:
             if schema_id > theirs and storage.stat(self._branch.schema(schema_id)) is None:
                 storage.delete(main.schema(schema_id))
         repair_hints(storage, main)
+        later = [number for number in self._main_snapshots() if number > self.last]
+        if later and later[0] > self.last + 1:  # a commit on the branch's last snapshot has the next number
+            self._refuse(later)
 
     def _publish(self, place: str, data: bytes) -> None:
         """Write a file to main. Different files of that name were removed from main, so one that is there is
@@ -352,11 +372,7 @@ class FastForward:
         if publish_resolved(storage, place, data, self._target.clock):
             return
         if Snapshot.from_json(storage.read(place), place).state != Snapshot.from_json(data, place).state:
-            raise CommitConflictError(
-                f"{self._target.name}: a writer committed {place.rpartition('/')[2]} to main "
-                f"while main was fast-forwarded to branch {self._branch.branch}; stop the writers "
-                "of main and run again"
-            )
+            self._refuse([int(place.rpartition("-")[2])])
 
 
 def fast_forward(target: Target, name: str) -> FastForward:

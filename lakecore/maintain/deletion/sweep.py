@@ -36,7 +36,7 @@ from lakecore.maintain.holds.plan import HoldEffect
 from lakecore.maintain.target import THREADS, Target, in_threads
 from lakecore.metadata.manifest.byte_words import hash_bytes
 
-__all__ = ["RootSteps", "SweepResult", "Sweeper", "do_nothing"]
+__all__ = ["RootSteps", "SweepResult", "Sweeper", "do_nothing", "split_by_reach"]
 
 logger = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class Sweeper:
                         f"{self.target.name}: run {record.id} was interrupted, but the table has no "
                         "snapshot now, so nothing is removed; run fsck"
                     )
-                files, still_referenced = _split(removal.files, Reach(self.target), current.roots)
+                files, still_referenced = split_by_reach(removal.files, Reach(self.target), current.roots)
             finished.append(self._finish(record, removal, files, still_referenced, resumed=True))
         return finished
 
@@ -229,7 +229,7 @@ class Sweeper:
                 "the next run continues"
             )
         fresh = [root for root in current.roots if root.identity not in before]
-        return _split(files, Reach(self.target), fresh)
+        return split_by_reach(files, Reach(self.target), fresh)
 
     def _finish(
         self,
@@ -284,7 +284,7 @@ class Sweeper:
             )
 
 
-def _split(
+def split_by_reach(
     files: Sequence[PlannedDeletion], reach: Reach, roots: Sequence[Root]
 ) -> tuple[tuple[PlannedDeletion, ...], tuple[PlannedDeletion, ...]]:
     """Return the files that no root reaches, and those that one does reach: by path, by name, or as an extra

@@ -20,10 +20,11 @@ from lakecore.maintain.deletion.drop import plan_removal
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.places import check_removable
 from lakecore.maintain.deletion.quarantined import QuarantinedRoots, quarantined_roots
+from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
+from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult, split_by_reach
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.orphans.apply import collect as collect_orphans
 from lakecore.maintain.orphans.plan import OrphanLimits
@@ -98,6 +99,8 @@ def _new_plan(
     files = plan_removal(target, old, RootSet(remaining, roots.branches), protected, WHY).files
     first = root_removal(old, _extra_files(target, roots))
     paths = {deletion.path for deletion in (*first, *files)}
+    # the empty snapshot names manifests that were committed after the orphans had been listed
+    orphans, _ = split_by_reach(orphans, Reach(target), remaining) if orphans else (orphans, ())
     files = (*files, *(deletion for deletion in orphans if deletion.path not in paths))
     files = _existing(target, files, frozenset() if empty is not None else _latest_manifests(target))
     return PurgePlan(removal=Removal(first, files), old=old, empty=empty, orphans=orphans)

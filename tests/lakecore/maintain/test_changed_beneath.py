@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import UnavailableError
+from lakecore.errors import CommitConflictError, UnavailableError
 from lakecore.jobs import expire_snapshots, purge_files
-from lakecore.jobs.versions import rollback, tags
+from lakecore.jobs.versions import branches, rollback, tags
 from lakecore.maintain.deletion import root_guard
+from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 from tests.support.maintained import OWNER
 from tests.support.meddling_fs import Meddling
@@ -109,3 +110,50 @@ def test_a_purge_removes_no_snapshot_of_a_table_that_was_created_again() -> None
     with pytest.raises(UnavailableError):
         purge_files.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
     assert rows_of(catalog.load_table("d.k")) == [(1, "of the new table")]
+
+
+@pytest.mark.parametrize("at", [("list", "branch-b/snapshot"), ("write_new", "files.jsonl")])
+def test_a_fast_forward_beneath_which_a_writer_commits_says_so_and_removes_nothing(
+    at: tuple[str, str],
+) -> None:
+    """The snapshot of the writer would remain the latest one, so main would not be what the branch is."""
+    catalog = lake(f"forward-{at[0]}")
+    branches.run(branches.CreateBranch(table="d.k", branch="b", tag="a"), catalog, clock=catalog.clock)
+    storage = Meddling(catalog.file_io, *at, lambda: put(catalog.load_table("d.k"), [{"k": 50, "v": "new"}]))
+    job = branches.FastForward(table="d.k", branch="b", safety=OWNER)
+    with pytest.raises(CommitConflictError, match="a writer committed snapshot-7 to main while"):
+        branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
+    assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [0, 1, 2, 3, 4, 5, 50]
+    assert sorted(one.id for one in catalog.load_table("d.k").snapshots()) == [1, 2, 3, 4, 5, 6, 7]
+    branches.run(job, catalog, clock=catalog.clock)
+    assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [0, 1]
+
+
+def test_a_fast_forward_names_a_commit_that_came_while_it_removed_snapshots() -> None:
+    catalog = lake("forward-late")
+    branches.run(branches.CreateBranch(table="d.k", branch="b", tag="a"), catalog, clock=catalog.clock)
+    late = catalog.file_io.read(catalog.load_table("d.k")._stores.paths.snapshot(6)).replace(
+        b'"id": 6', b'"id": 7'
+    )
+    place = catalog.load_table("d.k")._stores.paths.snapshot(7)
+    storage = Meddling(catalog.file_io, "move", "snapshot-4", lambda: catalog.file_io.publish(place, late))
+    job = branches.FastForward(table="d.k", branch="b", safety=OWNER)
+    with pytest.raises(CommitConflictError, match="a writer committed snapshot-7 to main while"):
+        branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
+    branches.run(job, catalog, clock=catalog.clock)
+    assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [0, 1]
+
+
+def test_a_purge_leaves_the_manifests_that_were_committed_after_its_list_of_orphans() -> None:
+    """Its own empty snapshot names them."""
+    catalog = lake("purge-late")
+    storage = Meddling(
+        catalog.file_io, "list", "/manifest", lambda: put(catalog.load_table("d.k"), [{"k": 50, "v": "new"}])
+    )
+    later = FakeClock(4_000_000_000_000)
+    purge_files.run(
+        purge_files.Job(table="d.k", safety=OWNER), replace(catalog, file_io=storage), clock=later
+    )
+    assert rows_of(catalog.load_table("d.k")) == []
+    put(catalog.load_table("d.k"), [{"k": 1, "v": "x"}])
+    assert rows_of(catalog.load_table("d.k")) == [(1, "x")]
