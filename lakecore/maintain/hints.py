@@ -33,7 +33,8 @@ def wrong_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
 
 def repair_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
     """Correct the hints and return what was changed. A commit at the same time can make LATEST stale again,
-    which is harmless.
+    which is harmless. A rollback or another creation of the table at the same time can remove what a hint
+    names, which others would trust: such a hint is removed again.
     """
     wrong = wrong_hints(file_io, paths)
     for path, right in wrong.items():
@@ -41,6 +42,9 @@ def repair_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
             file_io.delete(path)
         else:
             file_io.overwrite(path, str(right).encode())
+            folder = path.rpartition("/")[0]
+            if file_io.stat(f"{folder}/{folder.rpartition('/')[2]}-{right}") is None:
+                file_io.delete(path)
     return wrong
 
 

@@ -5,7 +5,7 @@ they are too old or too many.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from lakecore.data_class import dataclass
 from lakecore.errors import (
@@ -73,6 +73,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     ]
     present = [move for move in moves if move[0] in in_quarantine]
     list(in_threads(lambda move: _put_back(target, *move), present))
+    _remove_earliest_hints(target, [one.path for _, one in roots])
     for number, deletion in reversed(roots):
         place = runs.quarantine_path(record, number, deletion.path)
         if place in in_quarantine:
@@ -84,6 +85,16 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     size = sum(in_quarantine[place] for place, _ in present)
     runs.finish(record, RunState.UNDONE, {"restored": len(present)})
     return UndoResult(len(present), size, len(entries) - len(present))
+
+
+def _remove_earliest_hints(target: Target, roots: Collection[str]) -> None:
+    """Remove EARLIEST where snapshots will be restored below it: a rollback of Java that trusts it would
+    remove the snapshots from there on, and leave those that were restored.
+    """
+    for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
+        paths = target.paths.with_branch(branch)
+        if any(path.startswith(f"{paths.snapshot_dir}/") for path in roots):
+            target.file_io.delete(paths.earliest_hint)
 
 
 def _why_nothing(record: RunRecord) -> str:

@@ -7,9 +7,10 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from lakecore.data_class import dataclass
-from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
+from lakecore.errors import CommitConflictError, InvalidInputError, LakeError, NotFoundError, UnavailableError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
@@ -117,7 +118,22 @@ def apply_rollback(
 ) -> SweepResult:
     """Carry it out. Raises CommitConflictError when writers keep committing: stop them first."""
     target, state = sweeper.target, planned.state
-    parameters = parameters | latest_after(state.snapshot)
+    try:
+        return _apply(
+            planned, sweeper, quarantine=quarantine, parameters=parameters | latest_after(state.snapshot)
+        )
+    except LakeError:
+        with suppress(
+            LakeError
+        ):  # LATEST may name the state, which others would trust although it does not exist
+            repair_hints(target.file_io, target.paths)
+        raise
+
+
+def _apply(
+    planned: RollbackPlan, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]
+) -> SweepResult:
+    target, state = sweeper.target, planned.state
     swept = sweeper.sweep(
         "rollback-to",
         planned.removal,
@@ -128,6 +144,7 @@ def apply_rollback(
     )
     for _ in range(_TRIES):
         roots = read_roots(target.file_io, target.paths)
+        _check_state(target, roots, state)
         late = _after(target, roots, state.snapshot.id)
         if not late:
             repair_hints(target.file_io, target.paths)
@@ -139,6 +156,23 @@ def apply_rollback(
     raise CommitConflictError(
         f"{target.name}: other writers commit while it is rolled back to snapshot "
         f"{state.snapshot.id}; stop its writers and run again"
+    )
+
+
+def _check_state(target: Target, roots: RootSet, state: Root) -> None:
+    """Raise UnavailableError if the table does not have the state any more: then the snapshots above its
+    number are not those after it, but those of a history that began anew.
+    """
+    snapshots = roots.of(RootKind.SNAPSHOT, target.paths.branch)
+    if any(
+        root.snapshot.id == state.snapshot.id and root.snapshot.state == state.snapshot.state
+        for root in snapshots
+    ):
+        return
+    raise UnavailableError(
+        f"{target.name}: the table was rolled back, created again or changed in another way while it was "
+        f"rolled back to snapshot {state.snapshot.id}, which does not exist any more; nothing else was "
+        "removed; run again"
     )
 
 

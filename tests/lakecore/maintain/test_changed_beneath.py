@@ -9,10 +9,12 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import CommitConflictError, UnavailableError
-from lakecore.jobs import expire_snapshots, purge_files
+from lakecore.jobs import expire_snapshots, purge_files, quarantine
 from lakecore.jobs.versions import branches, rollback, tags
 from lakecore.maintain.deletion import root_guard
+from lakecore.maintain.hints import repair_hints
 from tests.support.fake_clock import FakeClock
+from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 from tests.support.maintained import OWNER
 from tests.support.meddling_fs import Meddling
@@ -157,3 +159,62 @@ def test_a_purge_leaves_the_manifests_that_were_committed_after_its_list_of_orph
     assert rows_of(catalog.load_table("d.k")) == []
     put(catalog.load_table("d.k"), [{"k": 1, "v": "x"}])
     assert rows_of(catalog.load_table("d.k")) == [(1, "x")]
+
+
+def test_a_rollback_removes_no_snapshot_of_a_history_that_began_anew_beneath() -> None:
+    """Their numbers are above that of the state, so they would be taken for late commits."""
+    catalog = lake("rollback-anew")
+    paths = catalog.load_table("d.k")._stores.paths
+    kept = catalog.file_io.read(paths.snapshot(6))
+
+    def begin_anew() -> None:
+        catalog.file_io.overwrite(paths.snapshot(6), kept)
+        for number in (1, 2):
+            catalog.file_io.delete(paths.snapshot(number))
+
+    storage = _AfterLast(catalog.file_io, paths.snapshot(3), begin_anew)
+    with pytest.raises(UnavailableError, match="to snapshot 2, which does not exist any more"):
+        roll_back(replace(catalog, file_io=storage))
+    assert [one.id for one in catalog.load_table("d.k").snapshots()] == [6]
+    assert catalog.file_io.read(paths.latest_hint) == b"6"
+
+
+class _AfterLast(FaultyFileIO):
+    """Calls `change` once, at the operation after the removal of `path`."""
+
+    def __init__(self, inner: Any, path: str, change: Any) -> None:
+        super().__init__(inner)
+        self._path, self._change = path, change
+
+    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
+        result = super().operation(name, path, effect, torn)
+        if name in ("move", "delete") and path == self._path and self._change is not None:
+            change, self._change = self._change, None
+            change()
+        return result
+
+
+def test_hints_name_no_snapshot_that_a_rollback_removed_meanwhile() -> None:
+    catalog = lake("hints")
+    paths = catalog.load_table("d.k")._stores.paths
+    catalog.file_io.delete(paths.latest_hint)
+    storage = Meddling(catalog.file_io, "read", "snapshot/LATEST", lambda: go_back(catalog, 2))
+    repair_hints(storage, paths)
+    assert catalog.file_io.stat(paths.latest_hint) is None
+    assert len(rows_of(catalog.load_table("d.k"))) == 2
+
+
+def test_an_undo_has_no_hint_of_the_earliest_snapshot_while_it_restores_older_ones() -> None:
+    """Java's rollback removes the snapshots from this hint on."""
+    catalog = lake("undo-earliest")
+    job = expire_snapshots.Job(
+        table="d.k", retain_max=2, retain_min=1, safety=replace(OWNER, quarantine=True)
+    )
+    run = expire_snapshots.run(job, catalog, clock=catalog.clock).run
+    paths = catalog.load_table("d.k")._stores.paths
+    hints: list[Any] = []
+    look = lambda: hints.append(catalog.file_io.stat(paths.earliest_hint))  # noqa: E731
+    storage = Meddling(catalog.file_io, "move", "-snapshot-4", look)
+    quarantine.run(quarantine.Undo(run_id=run or ""), replace(catalog, file_io=storage), clock=catalog.clock)
+    assert hints == [None]
+    assert catalog.file_io.read(paths.earliest_hint) == b"1"
