@@ -79,7 +79,7 @@ class _Campaign:
         dice = self.dice
         at_border = dice.random() < _AT_A_BORDER
         operation = dice.choice(operations.borders) if at_border else dice.randint(1, operations.count)
-        kill = dice.choice(_KILLS) if dice.random() < self.args.kills else None
+        kill = dice.choice(_KILLS) if chore.killed and dice.random() < self.args.kills else None
         return Case(shape, chore, change, operation, dice.choice(("old", "new")), kill)
 
     def _operations_of(self, shape: str, chore: Step) -> _Operations | None:

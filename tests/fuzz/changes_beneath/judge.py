@@ -178,6 +178,10 @@ def _orders(case: Case, moment: Moment, verdict: Verdict) -> list[Rows]:
         # a table with a primary key gets whole rows as they were read, as from Java: rows that are dropped meanwhile return
         changed = {key: row for key, row in chore(base).items() if base.get(key) != row}
         allowed.append(change(base) | changed)
+    if case.change.name == "lake-update" and SHAPES[case.shape].keyed and error is None:
+        # of rows that two writers have at once the sequence numbers decide, which both took before, as in Java
+        changed = {key: row for key, row in change(base).items() if base.get(key) != row}
+        allowed.append(chore(base) | {key: row for key, row in changed.items() if key in chore(base)})
     if isinstance(error, CommitUncertainError) or (error is not None and case.chore.several):
         allowed += both
     if case.kill:

@@ -60,6 +60,8 @@ class Step:
     """False for a change that deletes the files of writers which have not committed, also of those of Java."""
     several: bool = False
     """It publishes more than once, so that an error may come after the rows have changed."""
+    killed: bool = True
+    """False for a stream: its reader would go on from where it was at its last checkpoint, which is none here."""
     in_stream: bool = True
     """Streams of the table have its changes; those of the format leave out overwrites and dropped partitions."""
 
