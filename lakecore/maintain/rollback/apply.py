@@ -123,9 +123,8 @@ def apply_rollback(
             planned, sweeper, quarantine=quarantine, parameters=parameters | latest_after(state.snapshot)
         )
     except LakeError:
-        with suppress(
-            LakeError
-        ):  # LATEST may name the state, which others would trust although it does not exist
+        # LATEST may name the state, which others would trust although it does not exist
+        with suppress(LakeError):
             repair_hints(target.file_io, target.paths)
         raise
 
