@@ -103,8 +103,8 @@ def commit_batch(
         with suppress(LakeError):
             write.abort(prepared, number)
         raise InvalidInputError(
-            f"{table.name}: the table was rolled back behind micro-batch {intent.number} of this query, "
-            f"whose rows are lost, so micro-batch {number} is not committed; start the query with the "
+            f"{table.name}: the table was rolled back behind micro-batch {intent.number} of this query, or "
+            f"purged; its rows are lost, so micro-batch {number} is not committed; start the query with the "
             "checkpoint of the moment to which the table was rolled back, or with a new checkpoint to go on "
             "without them"
         )
