@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Bring a machine to where lakecore runs. Idempotent: does nothing when nothing changed.
 #   tools/setup.sh base    .venv from requirements.lock, lakecore itself (editable), a Java runtime 17+
-#   tools/setup.sh tests   what only the tests need: JDK and Maven (the Java Paimon oracle), .venv-pypaimon, MariaDB
+#   tools/setup.sh tests   what only the tests need: JDK and Maven (the Java Paimon oracle), .venv-pypaimon,
+#                          Azurite, MariaDB, PostgreSQL
 #   tools/setup.sh docs    .venv-docs from requirements-docs.lock, for the site of `make docs`
 # System packages come from apt when this user may install them; otherwise the message names what is missing.
 set -euo pipefail
@@ -153,6 +154,12 @@ setup_mariadb() {
   (apt_install "the tests of JDBC catalogs need MariaDB" mariadb-server) || say "without MariaDB its tests fail"
 }
 
+# The server of the tests of JDBC catalogs on PostgreSQL, which Debian puts outside of every path.
+setup_postgresql() {
+  { compgen -G '/usr/lib/postgresql/*/bin/postgres' || command -v postgres; } >/dev/null && return 0
+  (apt_install "the tests of JDBC catalogs need PostgreSQL" postgresql) || say "without PostgreSQL its tests fail"
+}
+
 # Azurite, the emulator of Azure's blob storage: in a folder that clones share, as the oracle's jars are.
 setup_azurite() {
   local home=${AZURITE_HOME:-$HOME/.cache/lakecore-azurite} want
@@ -179,6 +186,7 @@ case ${1:-base} in
     [ -n "${PAIMON_JARS:-}" ] || setup_oracle
     setup_azurite
     setup_mariadb
+    setup_postgresql
     ;;
   docs)
     setup_docs

@@ -182,6 +182,7 @@ def test_a_warehouse_of_another_user(shared: Path) -> None:
     table = key_table(catalog, COLUMNS)
     put(table, *([{"k": k, "v": f"{n}.{k}"} for k in range(n, n + 4)] for n in range(4)))
     before = {str(path) for path in shared.rglob("*")}
+    shutil.copytree(shared / "lake", shared / "copy")
     (shared / "rows.jsonl").write_text('{"k": 1, "v": "x"}\n')
     (shared / "answers").mkdir()
     (shared / "answers").chmod(0o777)
@@ -222,7 +223,9 @@ def _as_another_user(shared: str) -> None:
         "create": ["create", "d.new", "--schema", '{"columns": ["k INT"]}'],
         "create-database": ["create", "new.t", "--schema", '{"columns": ["k INT"]}'],
     }
-    main(["--warehouse", f"{shared}/lake", "fsck", "d.k"])  # imports what may not be readable later
+    main(["--warehouse", f"{shared}/lake", "fsck", "d.k"])
+    for command in commands.values():  # in a copy: this imports what another user may not read
+        main(["--warehouse", f"{shared}/copy", *command])
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)

@@ -47,12 +47,13 @@ with ProcessExecutor(3, forks=True) as executor:
         wait_for_end(pid)
 
 
-def test_what_units_print_and_raise() -> None:
+def test_what_units_print_and_raise(tmp_path: Path) -> None:
     """What they print goes to the standard error output; what was buffered before the fork is written once."""
-    (error, results), output = _run("""
+    (error, results), output = _run(f"""
 print("before", end=" ")
 logging.basicConfig(level=logging.INFO, stream=sys.stdout)
 with ProcessExecutor(2, forks=True) as executor:
+    assert 0 not in executor.run(units.pid_after, [({str(tmp_path)!r}, 2)] * 2), "a worker takes units now"
     results = list(executor.run(units.checked, range(12)))
 print()
 print(json.dumps([repr(results.pop(1)), results]))
