@@ -6,6 +6,7 @@ middle of a unit. What that unit has written belongs to no snapshot.
 
 from __future__ import annotations
 
+import io
 import os
 import queue
 import signal
@@ -34,6 +35,8 @@ def serve(source: IO[bytes], answers: IO[bytes]) -> NoReturn:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the worker ends without a flush
+        sys.stdout.reconfigure(line_buffering=True)
     units: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, units), daemon=True).start()
     skip_pandas()

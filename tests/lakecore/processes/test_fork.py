@@ -28,7 +28,12 @@ from tests.lakecore.processes import units
 def _run(code: str) -> tuple[Any, subprocess.CompletedProcess[str]]:
     """Run the code in a process of its own, which has one thread; its last line of output is JSON."""
     done = subprocess.run(
-        [sys.executable, "-c", _BEGIN + code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _BEGIN + code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     return json.loads(done.stdout.splitlines()[-1]), done
 
