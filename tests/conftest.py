@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for cycles less often, and not among modules and tests, which stay: an eighth of the CPU of the suite."""
+    """Look for cycles less often, and not among modules and tests, which stay: it was an eighth of the CPU of a module of golden tests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.sensors.snapshots import NewSnapshotSensor
 from tests.operators.conftest import context
 from tests.support.fake_clock import FakeClock
+from tests.support.silent_port import silent_port
 
 SECRET = "hush-of-the-night"
 JDBC = {"metastore": "jdbc", "jdbc_user": "lake", "jdbc_password": SECRET}
@@ -40,10 +40,8 @@ TASKS: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port at which nobody answers, nor can while the test runs."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield int(bound.getsockname()[1])
+    with silent_port() as number:
+        yield number
 
 
 @pytest.mark.parametrize("kind", EXTRA)

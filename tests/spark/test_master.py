@@ -14,6 +14,7 @@ import pytest
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.spark.master import check_master
+from tests.support.silent_port import silent_port
 
 
 @pytest.fixture
@@ -25,10 +26,9 @@ def listening() -> Iterator[str]:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """One at which nobody does, nor can while the test runs: it is bound, and does not listen."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{bound.getsockname()[1]}"
+    """One at which nobody does."""
+    with silent_port() as port:
+        yield f"127.0.0.1:{port}"
 
 
 def test_a_master_that_answers_will_do(listening: str, silent: str) -> None:

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import tests.fuzz.changes_beneath as package
 from lakecore.errors import LakeError
+from lakecore.fs.file_io import FileIO
 from tests.fuzz.changes_beneath.changes import CHANGES
 from tests.fuzz.changes_beneath.chores import CHORES
 from tests.fuzz.changes_beneath.judge import Case, Verdict, judged
@@ -29,12 +30,12 @@ from tests.support.oracle import Oracle
 
 _KILLS = (FaultMode.DEAD, FaultMode.DEAD_AFTER_EFFECT, FaultMode.TORN)
 _AT_A_BORDER = 0.7
-"""How many cases are at the first operation of its sort, such as the first read after a list."""
+"""This share of the cases is at the first operation of its sort, such as the first read after a list."""
 
 
 @dataclass
 class _Operations:
-    """Those of one chore on one kind of table."""
+    """These are the operations of one chore on one kind of table."""
 
     count: int
     borders: list[int]
@@ -91,8 +92,8 @@ class _Campaign:
     def _counted(self, shape: str, chore: Step) -> _Operations | None:
         storage: list[FaultyFileIO] = []
 
-        def counting(inner: object) -> FaultyFileIO:
-            storage.append(FaultyFileIO(inner))  # type: ignore[arg-type]
+        def counting(inner: FileIO) -> FaultyFileIO:
+            storage.append(FaultyFileIO(inner))
             return storage[0]
 
         try:

@@ -41,7 +41,7 @@ from tests.support.fake_clock import FakeClock
 __all__ = ["CHORES", "LATER"]
 
 LATER = FakeClock(4_000_000_000_000)
-"""By this clock every file is old."""
+"""It is a clock by which every file is old enough to be removed."""
 _COPY = "d.copy"
 _WITHOUT_PARTITIONS = tuple(name for name, shape in SHAPES.items() if not shape.partitioned)
 _FIXED_BUCKETS = ("keyed", "keyed-vectors", "lookup", "append-buckets", "partial-update")

@@ -49,7 +49,7 @@ class Case:
 
 @dataclass
 class Verdict:
-    """What happened, and what is wrong with it."""
+    """It says what happened in a case, and what is wrong with it."""
 
     problems: list[str] = field(default_factory=list)
     at: str = ""
@@ -234,9 +234,8 @@ def _by_java(place: Place, case: Case, finding: str) -> bool:
     if "missing hint" in finding:
         return True  # a branch of Java has no hints
     if hint := _LATEST.search(finding):
-        return int(hint[1]) < int(
-            hint[2]
-        )  # two commits at once may write it in either order; readers look further
+        # two commits at once may write it in either order; readers look further
+        return int(hint[1]) < int(hint[2])
     if any(name in finding for name in changelog_lists(place.warehouse)):
         return True  # Java's expiry removes the changelog of a snapshot whose tag names it still
     if "/delta: missing file" in finding and finding.startswith("error: main: changelog"):

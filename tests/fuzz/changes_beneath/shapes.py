@@ -76,7 +76,7 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 @dataclass
 class Moment:
-    """What a case knows of its table before anything happens, and the rows that its chore and its change write."""
+    """It has what a case knows of its table before anything happens, and the rows that its chore and its change write."""
 
     shape: str
     history: dict[int, Rows]
@@ -92,9 +92,9 @@ class Moment:
     run: str = ""
     """The run of lakecore that the chore takes back."""
     stream: Follower | None = None
-    """What a stream of the table has added up so far."""
+    """It has added up what a stream of the table has read so far; None for a case without a stream."""
     in_stream: bool = True
-    """Whether streams have the change."""
+    """It tells whether streams of the table show the change."""
 
     @property
     def middle(self) -> int:

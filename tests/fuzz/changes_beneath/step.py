@@ -48,9 +48,9 @@ class Step:
     skip: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     prepare: Act = _nothing
-    """What happens before all else in a case. It may set the base."""
+    """It is called before all else in a case, and may set the base."""
     judge: Judgement = _no_problem
-    """What else must be true when the chore succeeded; it gets the rows that the table may have."""
+    """It returns what else is wrong after the chore succeeded; it gets the rows that the table may have."""
 
     appends: bool = False
     """Each time it is done it appends its rows to a table without a primary key."""

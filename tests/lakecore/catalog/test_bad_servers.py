@@ -19,6 +19,7 @@ from lakecore.catalog.registry import load_catalog
 from lakecore.cli.main import main
 from lakecore.errors import UnavailableError, explain
 from tests.support.fake_clock import FakeClock
+from tests.support.silent_port import silent_port
 
 SECRET = "hush-of-the-night"
 JDBC = {"metastore": "jdbc", "jdbc.user": "lake", "jdbc.password": SECRET}
@@ -52,11 +53,13 @@ WAYS: dict[str, bytes | None] = {
 @contextmanager
 def server(way: str) -> Iterator[int]:
     """A port of this machine where a server of this way is."""
+    if way == "nobody listens":
+        with silent_port() as port:
+            yield port
+        return
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        if way == "nobody listens":
-            listening.close()
-        elif way != "it never answers":
+        if way != "it never answers":
             threading.Thread(target=_serve, args=(listening, WAYS[way]), daemon=True).start()
         yield port
         with contextlib.suppress(OSError):

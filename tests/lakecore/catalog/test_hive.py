@@ -30,6 +30,7 @@ from lakecore.errors import (
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import DataField
 from tests.support.fake_clock import FakeClock
+from tests.support.silent_port import silent_port
 
 SITE = "<configuration>{}</configuration>"
 PROPERTY = "<property><name>{}</name><value>{}</value></property>"
@@ -167,13 +168,12 @@ def _connection(*ports: int) -> MetastoreConnection:
 
 
 def test_an_unreachable_metastore_is_named_and_nothing_is_pickled() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    connection = _connection(port)
-    with pytest.raises(UnavailableError, match=rf"no metastore could be reached \(127.0.0.1:{port}"):
-        connection.read("look", "get_all_databases")
-    assert len(pickle.dumps(connection)) < 1000
-    connection.close()
+    with silent_port() as port:
+        connection = _connection(port)
+        with pytest.raises(UnavailableError, match=rf"no metastore could be reached \(127.0.0.1:{port}"):
+            connection.read("look", "get_all_databases")
+        assert len(pickle.dumps(connection)) < 1000
+        connection.close()
 
 
 def test_a_server_that_never_answers_is_not_waited_for_as_a_metastore(

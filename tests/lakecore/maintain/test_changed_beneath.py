@@ -213,7 +213,10 @@ def test_an_undo_has_no_hint_of_the_earliest_snapshot_while_it_restores_older_on
     run = expire_snapshots.run(job, catalog, clock=catalog.clock).run
     paths = catalog.load_table("d.k")._stores.paths
     hints: list[Any] = []
-    look = lambda: hints.append(catalog.file_io.stat(paths.earliest_hint))  # noqa: E731
+
+    def look() -> None:
+        hints.append(catalog.file_io.stat(paths.earliest_hint))
+
     storage = Meddling(catalog.file_io, "move", "-snapshot-4", look)
     quarantine.run(quarantine.Undo(run_id=run or ""), replace(catalog, file_io=storage), clock=catalog.clock)
     assert hints == [None]
