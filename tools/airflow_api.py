@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["ENDED", "AirflowApi", "BusyError"]
+__all__ = ["ENDED", "AirflowApi", "BusyError", "LockedError"]
 
 ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 """States that tasks and runs do not leave by themselves."""
@@ -26,6 +26,10 @@ _TRIES = 3
 
 class BusyError(RuntimeError):
     """Airflow answered that its database was busy: it may be asked again."""
+
+
+class LockedError(BusyError):
+    """The database refused the transaction of a request, which therefore changed nothing."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -46,13 +50,16 @@ class AirflowApi:
         ]
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The decoded answer; `path` begins with /api/v2, /ui or /auth. What may be repeated is sent again when there
-        was no answer, or none of the database: on SQLite, Airflow may wait for itself.
+        """The decoded answer; `path` begins with /api/v2, /ui or /auth.
+
+        On SQLite, Airflow may wait for itself. What its database refused was rolled back and is sent again; what may be
+        repeated (`_REPEATABLE`) also when there was no answer, or none but "busy".
         """
-        for _ in range(_TRIES - 1 if method in _REPEATABLE else 0):
+        repeated = (TimeoutError, BusyError) if method in _REPEATABLE else (LockedError,)
+        for _ in range(_TRIES - 1):
             try:
                 return self._send(method, path, body)
-            except (TimeoutError, BusyError):
+            except repeated:
                 continue
         return self._send(method, path, body)
 
@@ -67,8 +74,9 @@ class AirflowApi:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as err:
             text = err.read().decode(errors="replace")[:1000]
-            locked = err.code == 500 and '"Database error"' in text  # SQLite, when two write at once
-            kind = BusyError if err.code == 503 or locked else RuntimeError
+            kind = BusyError if err.code == 503 else RuntimeError
+            if err.code == 500 and '"Database error"' in text:  # SQLite, when two write at once
+                kind = LockedError
             raise kind(f"{method} {path}: {err.code} {text}") from err
 
     def page(self, path: str) -> tuple[int, str]:
@@ -152,7 +160,7 @@ class AirflowApi:
         def created() -> int | None:
             nonlocal busy
             try:
-                return int(self.call("POST", "/api/v2/backfills", dict(request))["id"])
+                return int(self._send("POST", "/api/v2/backfills", dict(request))["id"])
             except BusyError:
                 busy = True
             except RuntimeError as err:
