@@ -280,8 +280,7 @@ class Stream:
         if snapshot_id > (latest or 0) + 1 and self._history.find(snapshot_id) is None:
             raise NotFoundError(
                 f"{where}, which the stream needs next, is after the latest; {range_text}: the table "
-                "was created again or "
-                "rolled back; start a new stream"
+                "was rolled back, dropped, or created again; start a new stream"
             )
 
 

@@ -86,8 +86,8 @@ def commit_batch(
 
     What is about to be committed is stored first, so that the batch is recognised after all snapshots of the
     query have expired. Where a snapshot shows the batch, what was stored stays: it tells of the try that
-    was committed. Raises NotFoundError if that cannot be known any more, InvalidInputError if the table was
-    rolled back behind the batch before.
+    was committed. Raises NotFoundError if that cannot be known any more, and once if the table was created
+    again since the batch before; InvalidInputError if it was rolled back behind that batch.
     """
     if not prepared:
         return CommitResult()
@@ -99,6 +99,16 @@ def commit_batch(
     if last.snapshot is not None and last.snapshot.commit_identifier >= number:
         return write.commit(number, prepared)
     intent = intents.find(table.name, user)
+    if intent is not None and intent.number <= number and _is_of_other_table(table, intent):
+        with suppress(LakeError):
+            write.abort(prepared, number)
+        intents.remove(table.name, user, intent.prepared)
+        raise NotFoundError(
+            f"{table.name}: the table was dropped and created again after micro-batch {intent.number} of "
+            f"this query was prepared, so micro-batch {number} is not committed; start the query again to "
+            "write it, and what follows, to the new table, or with a new checkpoint to write all rows of "
+            "its source"
+        )
     if intent is not None and _is_rolled_back(table, intent, number, last):
         with suppress(LakeError):
             write.abort(prepared, number)
@@ -140,6 +150,21 @@ def _is_rolled_back(table: Table, intent: StreamIntent, number: int, last: LastC
     if last.snapshot is not None:
         return bool(commits) and last.snapshot.commit_identifier < intent.number
     return any(last.looked_since <= one.prepared_after + 1 for one in commits) and _has_schema(table, intent)
+
+
+def _is_of_other_table(table: Table, intent: StreamIntent) -> bool:
+    """Return whether the intent was certainly stored for an earlier table of this name: its schema is not
+    there. It costs a read if the table's schema has another id. A table that was dropped after it was loaded
+    is not looked at: the commit refuses it.
+    """
+    if intent.schema_time_ms == 0:
+        return False
+    if intent.schema_id == table.schema.id:
+        return intent.schema_time_ms != table.schema.time_millis
+    try:
+        return table._stores.schemas.load(intent.schema_id).time_millis != intent.schema_time_ms
+    except NotFoundError:
+        return table._stores.schemas.is_same(table.schema)
 
 
 def _has_schema(table: Table, intent: StreamIntent) -> bool:

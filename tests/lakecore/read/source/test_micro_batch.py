@@ -218,7 +218,7 @@ def test_what_was_lost_is_an_error() -> None:
     with pytest.raises(NotFoundError):
         opened(table).work(None, state)  # type: ignore[arg-type]
     ahead = StreamOffset.begin(9, None)
-    with pytest.raises(NotFoundError, match="the table was created again or rolled back"):
+    with pytest.raises(NotFoundError, match="the table was rolled back, dropped, or created again"):
         opened(table).latest(ahead, UNLIMITED)
 
 

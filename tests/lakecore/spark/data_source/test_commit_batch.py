@@ -252,6 +252,27 @@ def test_a_table_that_was_created_again_beneath_a_query(table: Table) -> None:
     assert value(again) == 10
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["repeated", "next"])
+@pytest.mark.parametrize("columns", [0, 1], ids=["same", "altered"])
+def test_a_table_that_was_created_again_between_batches_is_an_error_once(
+    table: Table, columns: int, number: int
+) -> None:
+    """The format loads the table for each batch: the rows of the batches before are not in the new one."""
+    catalog = lakecore.load_catalog(Path(table.path).parents[1])
+    for name in "ab"[:columns]:
+        table = catalog.alter_table("d.t", AddColumn(path=(name,), type=AtomicType(TypeRoot.INT)))
+    commit_batch(table, 0, prepare(table, 0))
+    time.sleep(0.01)  # a table is told from a later one of its name by the time of its schema
+    catalog.drop_table("d.t")
+    shape = {"columns": ["k INT", "v BIGINT"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
+    again = catalog.create_table("d.t", shape)
+    with pytest.raises(NotFoundError, match="created again after micro-batch 0 of this query was prepared"):
+        commit_batch(again, number, prepare(again, number))
+    assert list(Path(again.path).rglob("data-*")) == []
+    assert commit_batch(again, number, prepare(again, number)).snapshot_ids == (1,)
+    assert commit_batch(again, number + 1, prepare(again, number + 1)).snapshot_ids == (2,)
+
+
 def test_columns_that_change_beneath_a_query(table: Table) -> None:
     """The query goes on with the columns that it knows; the values follow their columns by id."""
     catalog = lakecore.load_catalog(Path(table.path).parents[1])
