@@ -69,8 +69,8 @@ def processes_below(root: int) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def cluster(workers: int) -> Iterator[Cluster]:
-    """A master, and so many workers of one core each."""
+def cluster(workers: int, *, hosts: bool = False) -> Iterator[Cluster]:
+    """A master, and so many workers of one core each; with `hosts`, each of them is a host of its own to Spark."""
     home = str(Path(pyspark.__file__).parent)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -82,9 +82,13 @@ def cluster(workers: int) -> Iterator[Cluster]:
         arguments = [command[0], f"{command[1]}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
         started = [subprocess.Popen([*arguments, "--webui-port", "0"], **more)]  # type: ignore[call-overload]
         stack.callback(lambda: [one.kill() for one in started])
-        for _ in range(workers):
+        for number in range(workers):
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
             line = [command[0], f"{command[1]}.worker.Worker", "--cores", "1", "--memory", "1g", "-d", folder]
+            if hosts:
+                host = f"127.0.0.{number + 2}"
+                line += ["--host", host]
+                more["env"] = {**environment, "SPARK_LOCAL_IP": host}
             started.append(subprocess.Popen([*line, "--webui-port", "0", master], **more))  # type: ignore[call-overload]
         while not _answers(port):
             time.sleep(0.2)
