@@ -63,6 +63,12 @@ class SchemaStore:
         same_time = schema.time_millis in (0, stored.time_millis)
         return same_time and all(getattr(stored, name) == getattr(schema, name) for name in _IDENTITY)
 
+    def is_replaced(self, schema: TableSchema) -> bool:
+        """Return whether there is certainly another table in the place of the one from which `schema` was
+        loaded: its id has another schema. It costs a listing and a read.
+        """
+        return schema.id in self.list_ids() and not self.is_same(schema)
+
     def list_ids(self) -> tuple[int, ...]:
         """Return the ids, ascending."""
         return numbered(_SCHEMA, self.file_io.list(self.paths.schema_dir))

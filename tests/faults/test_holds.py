@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from lakecore.errors import CorruptDataError, LakeError, OnHoldError, ProofError, UnavailableError, explain
-from lakecore.jobs import compact, holds, partitions
+from lakecore.executor import SerialExecutor
+from lakecore.jobs import compact, holds, partitions, rescale
 from lakecore.jobs.versions import rollback, tags
 from lakecore.maintain.holds.record import EndsWith
 from lakecore.maintain.holds.store import HoldStore
@@ -140,6 +143,40 @@ def test_damage_that_a_compaction_meets_stops_expiry_and_rollback_mends() -> Non
     assert on_hold(made) == []
     assert rows_of(made.table) == rows
     assert expire(made.catalog).snapshots == (1, 2)
+
+
+class MissesAnOutput(SerialExecutor):
+    """Its units miss what they wrote, because another writer removed the table, and created it again if `creates`."""
+
+    def __init__(self, made: History, *, creates: bool) -> None:
+        super().__init__()
+        self.made, self.creates = made, creates
+
+    def run(self, function: Any, tasks: Iterable[Any]) -> Iterator[Any]:
+        path, lake, schema = data_path(self.made), self.made.catalog, self.made.table.schema
+        if self.creates:
+            for file, _ in self.made.state():
+                lake.file_io.delete(file)
+            lake.clock.sleep(0.01)  # a table is told from a later one of its name by the time of its schema
+            columns = [f"{field.name} {field.type}" for field in schema.fields]
+            keys, options = list(schema.primary_keys), dict(schema.options)
+            lake.create_table("d.k", {"columns": columns, "primaryKeys": keys, "options": options})
+        raise CorruptDataError(path, "is missing")
+
+
+@pytest.mark.parametrize("creates", [True, False], ids=["again", "damaged"])
+@pytest.mark.parametrize("name", ["compact", "rescale"])
+def test_a_table_that_is_created_again_beneath_a_job_is_not_on_hold(name: str, creates: bool) -> None:
+    """The files that the job misses are those of the table before."""
+    made = history(f"again-{name}-{creates}")
+    run = {
+        "compact": partial(compact.run, compact.Job(table="d.k", strategy=compact.Strategy.FULL)),
+        "rescale": partial(rescale.run, rescale.Job(table="d.k", bucket_num=3)),
+    }[name]
+    with pytest.raises(CorruptDataError) as raised:
+        run(made.catalog, MissesAnOutput(made, creates=creates), clock=made.catalog.clock)
+    assert ("the name has another table now, which is not on hold" in explain(raised.value)) == creates
+    assert on_hold(made) == ([] if creates else [EndsWith.DEEP_FSCK])
 
 
 def test_damage_that_only_a_deep_check_sees_is_ended_by_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
@@ -219,7 +220,10 @@ def _run_on_table(
         if lease is not None and lease.waited:  # its schema and options may be others by now
             opened = lake.load_table(job.table, job.options)
         target = target_of(opened, lake, clock)
-        ends.enter_context(hold_on_damage(holds, job.table, kind.name, safety.owner, enabled=wet))
+        is_replaced = partial(target.stores.schemas.is_replaced, opened.schema)
+        ends.enter_context(
+            hold_on_damage(holds, job.table, kind.name, safety.owner, enabled=wet, is_replaced=is_replaced)
+        )
         gate = HoldGate(holds, job.table, kind.name)
         on_hold = gate.holds()
         if on_hold and gate.effect is HoldEffect.REFUSED and wet:

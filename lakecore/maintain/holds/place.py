@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from lakecore.errors import LakeError
 from lakecore.maintain.holds.gate import how_it_ends
@@ -18,31 +18,54 @@ __all__ = ["hold_on_damage", "place_hold_for"]
 logger = logging.getLogger(__name__)
 
 _NOTE = "the table is on hold now"
+_REPLACED = "the name has another table now, which is not on hold; run the job again"
+
+
+def _never() -> bool:
+    return False
 
 
 @contextmanager
 def hold_on_damage(
-    store: HoldStore, table: str, job: str, by: str, *, enabled: bool = True
+    store: HoldStore,
+    table: str,
+    job: str,
+    by: str,
+    *,
+    enabled: bool = True,
+    is_replaced: Callable[[], bool] = _never,
 ) -> Iterator[None]:
     """Put the table on hold if a CorruptDataError or ProofError is raised within the block; the error is
-    raised all the same.
+    raised all the same. `is_replaced` as for `place_hold_for`.
     """
     try:
         yield
     except LakeError as err:
         if enabled:
-            place_hold_for(err, store, table, job, by)
+            place_hold_for(err, store, table, job, by, is_replaced)
         raise
 
 
-def place_hold_for(error: LakeError, store: HoldStore, table: str, job: str, by: str) -> None:
+def place_hold_for(
+    error: LakeError,
+    store: HoldStore,
+    table: str,
+    job: str,
+    by: str,
+    is_replaced: Callable[[], bool] = _never,
+) -> None:
     """Place the hold that the error asks for, if any. Never raises: what happened is a note of the error.
 
-    `job`: the chore that failed; `by`: its run; empty: the user of this process.
+    `job`: the chore that failed; `by`: its run; empty: the user of this process. `is_replaced` says whether
+    the name has another table by now, whose files are not those that are missing: it is not put on hold.
     """
     has_note = any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
     if has_note or not is_damage(error, f"{store.warehouse.rstrip('/')}/.lakecore/"):
         return
+    with suppress(LakeError):
+        if is_replaced():
+            error.add_note(_REPLACED)
+            return
     try:
         stored_hold, _ = store.place(_hold(error, table, store.clock.now_ms(), job, by or this_user()))
     except Exception as failure:  # the original error is what the caller has to hear of
