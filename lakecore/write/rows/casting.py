@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,13 +58,7 @@ def cast_column(array: pa.Array, data_type: DataType, name: str) -> pa.Array:
         case RowType():
             return _cast_struct(array, data_type, name)
         case VectorType():
-            _require(
-                pa.types.is_fixed_size_list(array.type) or pa.types.is_list(array.type),
-                array,
-                data_type,
-                name,
-            )
-            return _arrow_cast(array, data_type, name)
+            return _cast_vector(array, data_type, name)
 
 
 def first_null(array: pa.Array) -> int:
@@ -163,6 +158,28 @@ def _cast_list(array: pa.Array, data_type: ArrayType, element: DataType, name: s
     _require(accepted, array, data_type, name)
     values = _cast_part(array.flatten(), element, f"{name}[]")
     return pa.ListArray.from_arrays(_offsets(array), values, type=arrow_type(data_type), mask=_mask(array))
+
+
+def _cast_vector(array: pa.Array, data_type: VectorType, name: str) -> pa.Array:
+    """Cast lists of the length of the vectors. Arrow's own cast ends the process where a list is null and the
+    buffer of the elements is absent, as in what Spark sends.
+    """
+    types = pa.types
+    _require(types.is_fixed_size_list(array.type) or types.is_list(array.type), array, data_type, name)
+    target, length = arrow_type(data_type), data_type.length
+    if array.type == target:
+        return array
+    if pc.any(pc.not_equal(pc.list_value_length(array), length)).as_py():
+        raise InvalidInputError(
+            f"column {name}: a list has not the length of {_text(data_type)} of the table; give each {length}"
+        )
+    values = _cast_part(array.flatten(), data_type.element, f"{name}[]")
+    if array.null_count:  # `flatten` leaves them out
+        valid = np.asarray(array.is_valid())
+        places = np.cumsum(valid)[:, np.newaxis] * length + np.arange(-length, 0)
+        absent = np.repeat(~valid, length)
+        values = values.take(pa.array(places.ravel(), pa.int64(), mask=absent))
+    return pa.FixedSizeListArray.from_arrays(values, type=target, mask=_mask(array))
 
 
 def _cast_map(array: pa.Array, data_type: DataType, parts: tuple[DataType, DataType], name: str) -> pa.Array:

@@ -19,6 +19,13 @@ NAIVE = dt.datetime.fromisoformat("2024-01-01")
 MICROS = dt.datetime.fromisoformat("2024-01-01T00:00:00.000001")
 
 
+def _lists_without_elements(length: int) -> pa.Array:
+    """Null lists as Spark sends them: the elements have no buffer. Arrow's own cast to vectors crashes on them."""
+    buffers = [pa.py_buffer(b"\0"), pa.py_buffer(b"\0" * 4 * (length + 1))]
+    elements = pa.Array.from_buffers(pa.float32(), 0, [None, None])
+    return pa.Array.from_buffers(pa.list_(pa.float32()), length, buffers, children=[elements])
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "values"),
     [
@@ -63,6 +70,17 @@ MICROS = dt.datetime.fromisoformat("2024-01-01T00:00:00.000001")
             [[{"n": [1]}, None]],
         ),
         (pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2)), "VECTOR<FLOAT, 2>", [[1.0, 2.0]]),
+        (
+            pa.array([None, [1, 2], None, [3, None]], pa.list_(pa.float64())),
+            "VECTOR<FLOAT, 2>",
+            [None, [1.0, 2.0], None, [3.0, None]],
+        ),
+        (
+            pa.array([[9, 9], None, [1, 2], [9, 9]], pa.list_(pa.int16(), 2)).slice(1, 2),
+            "VECTOR<INT, 2>",
+            [None, [1, 2]],
+        ),
+        (_lists_without_elements(3), "VECTOR<FLOAT, 2>", [None, None, None]),
     ],
 )
 def test_converted(given: pa.Array, kind: str, values: list[Any]) -> None:
@@ -99,6 +117,9 @@ def test_converted(given: pa.Array, kind: str, values: list[Any]) -> None:
             "column c.a: it has a null",
         ),
         (pa.array([[1, None]]), "ARRAY<INT NOT NULL>", r"column c\[\]: it has a null"),
+        (pa.array([[1, 2], [3]]), "VECTOR<INT, 2>", "column c: a list has not the length of"),
+        (pa.array([[1e39, 2.0]]), "VECTOR<FLOAT, 2>", r"column c\[\]: .* 1e\+39 is too large"),
+        (pa.array([[1, None]]), "VECTOR<INT NOT NULL, 2>", r"column c\[\]: it has a null"),
     ],
 )
 def test_refused(given: pa.Array, kind: str, message: str) -> None:
