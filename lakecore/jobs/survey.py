@@ -7,6 +7,7 @@ costs one listing of storage a database and one a table. Memory: some 3 kB a tab
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -21,7 +22,6 @@ from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.forecast import COMPACT, Work, forecast_of
 from lakecore.jobs.runner.lake import target_of
 from lakecore.jobs.runner.rights import grants_of
-from lakecore.jobs.runner.stored_surveys import SurveyReader, counts, latest_survey, survey_of_day
 from lakecore.maintain.attempts.record import Attempt
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.forecast.history import HistoryStore
@@ -39,7 +39,7 @@ from lakecore.maintain.survey.days import DayPoint, DayPoints
 from lakecore.maintain.survey.measure import figures_of, rules_of
 from lakecore.maintain.survey.plan import DAY_MS, due_in_days, health, state_of, with_day
 from lakecore.maintain.survey.record import Figures, State, TableRecord
-from lakecore.maintain.survey.store import Survey, SurveyStore
+from lakecore.maintain.survey.store import StoredSurvey, Survey, SurveyStore
 from lakecore.maintain.table_key import table_key
 from lakecore.maintain.target import Target, in_threads
 
@@ -128,6 +128,43 @@ def _tidy_ledger(lake: ListedLake, clock: Clock) -> None:
         AttemptStore(lake.file_io, lake.warehouse).tidy(clock)
     except LakeError as err:
         logger.warning("old records of the ledger were not removed: %s", err)
+
+
+def latest_survey(lake: ListedLake) -> Survey | None:
+    """Return the newest survey of a lake; None without one. Tables that the user may neither read nor change
+    are left out. Raises UnavailableError.
+    """
+    return SurveyReader().latest(lake)
+
+
+class SurveyReader:
+    """It reads the newest survey of one lake again and again, and decodes it when there is a newer one."""
+
+    def __init__(self) -> None:
+        self._stored: StoredSurvey | None = None
+
+    def latest(self, lake: ListedLake) -> Survey | None:
+        """Return the newest survey as `latest_survey` does. It costs one read of storage."""
+        stored = self._stored = SurveyStore(lake.file_io, lake.warehouse).latest_after(self._stored)
+        return _visible(lake, stored.survey) if stored is not None else None
+
+
+def survey_of_day(lake: ListedLake, day: str) -> Survey | None:
+    """Return the last survey of a day, `2026-11-22` (UTC), as `latest_survey` does; None without one."""
+    return _visible(lake, SurveyStore(lake.file_io, lake.warehouse).of_day(day))
+
+
+def _visible(lake: ListedLake, survey: Survey | None) -> Survey | None:
+    if survey is None:
+        return None
+    grants = grants_of(lake)
+    return replace(survey, tables=tuple(one for one in survey.tables if grants.may_see(one.table)))
+
+
+def counts(survey: Survey) -> dict[str, int]:
+    """Return the number of tables in each state, without the states of none."""
+    states = Counter(record.state for record in survey.tables)
+    return {state.value: states[state] for state in State if states[state]}
 
 
 def _holds(lake: ListedLake, clock: Clock) -> Mapping[str, tuple[str, ...]]:

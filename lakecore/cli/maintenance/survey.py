@@ -62,7 +62,7 @@ def health(
 def _print(
     session: Session, survey: Survey, pattern: str, attempts: Mapping[str, Mapping[str, Attempt]]
 ) -> None:
-    from lakecore.jobs.runner.stored_surveys import counts
+    from lakecore.jobs.survey import counts
 
     records = [record for record in survey.tables if fnmatchcase(record.table, pattern)]
     records.sort(key=lambda record: (record.score, record.table))

@@ -115,7 +115,7 @@ class ListTablesOperator(BaseOperator):
         """
         from lakecore.clock import SystemClock
         from lakecore.errors import LakeError
-        from lakecore.jobs.runner.stored_surveys import latest_survey
+        from lakecore.jobs.survey import latest_survey
         from lakecore.jobs.window.order import by_need
 
         try:

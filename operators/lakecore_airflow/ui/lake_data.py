@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from lakecore.jobs.attempts import Attempts
     from lakecore.jobs.cost.prices import PriceList
     from lakecore.jobs.level_history import LevelPoint
-    from lakecore.jobs.runner.stored_surveys import SurveyReader
-    from lakecore.jobs.survey import Survey
+    from lakecore.jobs.survey import Survey, SurveyReader
 
 __all__ = ["MOST_FILES", "Answer", "LakeData", "Quarantine", "SurveyState", "TableDetails"]
 
@@ -37,7 +36,7 @@ _SHOWN_MS = 10 * 60_000
 MOST_FILES = 200_000
 """A page does not read the files of a table that has more."""
 _LISTED = 50
-_READERS = ("lakecore.catalog.filesystem", "lakecore.jobs.runner.stored_surveys")
+_READERS = ("lakecore.catalog.filesystem", "lakecore.jobs.survey")
 
 _MOST_ANSWERS = 40
 
@@ -245,7 +244,7 @@ class LakeData:
         return LakeHook(conn_id).catalog()
 
     def _read_survey(self, conn_id: str) -> Survey | None:
-        from lakecore.jobs.runner.stored_surveys import SurveyReader
+        from lakecore.jobs.survey import SurveyReader
 
         return self._readers.setdefault(conn_id, SurveyReader()).latest(self._catalog(conn_id))
 
