@@ -48,7 +48,7 @@ def write_task(write, batches, *number):
             yield batch
             if batch.num_rows and name.endswith("first") and is_slow():
                 (folder / f"{task.partitionId()}.slow").touch()
-                time.sleep(90)  # its rows are written; the copy ends before
+                time.sleep(240)  # its rows are written; the copy ends before
 
     prepared = write_rows(write, slowly(), *number)
     (folder / name).touch()
