@@ -284,6 +284,15 @@ def test_columns_that_change_beneath_a_query(table: Table) -> None:
     assert changed.scan().to_arrow().to_pylist() == [{"k": 1, "x": 11, "w": None}]
 
 
+def test_a_table_that_is_loaded_with_a_new_column_is_the_same(table: Table) -> None:
+    """The format loads the table for each batch."""
+    commit_batch(table, 0, prepare(table, 0))
+    catalog = lakecore.load_catalog(Path(table.path).parents[1])
+    changed = catalog.alter_table("d.t", AddColumn(path=("w",), type=AtomicType(TypeRoot.INT)))
+    assert commit_batch(changed, 1, prepare(changed, 1)).snapshot_ids == (2,)
+    assert value(changed) == 11
+
+
 def test_a_table_that_was_dropped_beneath_a_query(table: Table) -> None:
     commit_batch(table, 0, prepare(table, 0))
     prepared = prepare(table, 1)
