@@ -150,7 +150,9 @@ def _run_once(
             if job.dry_run:
                 work.plan()
             else:
-                with _lease(job, catalog, clock), hold_on_damage(holds, job.table, _NAME, by):
+                is_replaced = partial(table._stores.schemas.is_replaced, table.schema)
+                on_damage = hold_on_damage(holds, job.table, _NAME, by, is_replaced=is_replaced)
+                with _lease(job, catalog, clock), on_damage:
                     work.run(executor, partial(_choose, work, executor, target_of(table, catalog, clock)))
             after = work.coverage_now() if work.outcome.snapshots else work.coverage
         except LakeError as err:

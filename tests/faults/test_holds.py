@@ -11,7 +11,7 @@ import pytest
 
 from lakecore.errors import CorruptDataError, LakeError, OnHoldError, ProofError, UnavailableError, explain
 from lakecore.executor import SerialExecutor
-from lakecore.jobs import compact, holds, partitions, rescale
+from lakecore.jobs import compact, holds, partitions, rescale, rewrite_file_index
 from lakecore.jobs.versions import rollback, tags
 from lakecore.maintain.holds.record import EndsWith
 from lakecore.maintain.holds.store import HoldStore
@@ -145,6 +145,9 @@ def test_damage_that_a_compaction_meets_stops_expiry_and_rollback_mends() -> Non
     assert expire(made.catalog).snapshots == (1, 2)
 
 
+INDEX_JOB = rewrite_file_index.Job(table="d.k", options=chores.INDEXED)
+
+
 class MissesAnOutput(SerialExecutor):
     """Its units miss what they wrote, because another writer removed the table, and created it again if `creates`."""
 
@@ -165,13 +168,14 @@ class MissesAnOutput(SerialExecutor):
 
 
 @pytest.mark.parametrize("creates", [True, False], ids=["again", "damaged"])
-@pytest.mark.parametrize("name", ["compact", "rescale"])
+@pytest.mark.parametrize("name", ["compact", "rescale", "rewrite-file-index"])
 def test_a_table_that_is_created_again_beneath_a_job_is_not_on_hold(name: str, creates: bool) -> None:
     """The files that the job misses are those of the table before."""
     made = history(f"again-{name}-{creates}")
     run = {
         "compact": partial(compact.run, compact.Job(table="d.k", strategy=compact.Strategy.FULL)),
         "rescale": partial(rescale.run, rescale.Job(table="d.k", bucket_num=3)),
+        "rewrite-file-index": partial(rewrite_file_index.run, INDEX_JOB),
     }[name]
     with pytest.raises(CorruptDataError) as raised:
         run(made.catalog, MissesAnOutput(made, creates=creates), clock=made.catalog.clock)

@@ -57,10 +57,8 @@ class Sink:
         self.query: StreamingQuery = self.start()
 
     def start(self) -> StreamingQuery:
-        frame, checkpoint = (
-            stream_of(self._session, self._root / "in", "k INT, v STRING, u INT"),
-            str(self._root / "c"),
-        )
+        frame = stream_of(self._session, self._root / "in", "k INT, v STRING, u INT")
+        checkpoint = str(self._root / "c")
         if self._by == "shuffled":
             table = self.catalog.load_table("d.t")
             self.query = lakecore_spark.write_stream(frame, table, checkpoint, parallelism=1)

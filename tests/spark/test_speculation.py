@@ -57,7 +57,7 @@ def write_task(write, batches, *number):
 
 module.write_task = write_task
 """
-"""What each Python worker imports at its start: one first try of a task that has rows does not end by itself."""
+"""Each Python worker imports this at its start: the first try of one task that has rows does not end by itself."""
 
 COPIES = {
     "spark.speculation": "true",
@@ -125,6 +125,7 @@ def test_a_copy_of_a_slow_writer(
     assert slow.with_suffix(".copy").exists(), "the copy of the slow task has prepared its rows"
     assert not slow.with_suffix(".first").exists()
     assert oracle.read(catalog.warehouse, "d.t") == canonical(rows)
+    # Spark kills the slow try, so that its files stay until `remove-orphan-files`
     assert {
         one for one in findings(oracle.fsck(catalog.warehouse, "d.t")) if not one.startswith("orphan")
     } == set()

@@ -99,7 +99,7 @@ class CompactTask:
                             run.run(executor)
                     except LakeError as err:
                         error = err
-                        self._hold(err, lake, partial(table._stores.schemas.is_replaced, table.schema))
+                        self._hold(err, lake, table)
                     if run.outcome.snapshots:
                         table._tag_after_commit(wrote=False)
                     seconds = self._clock.monotonic() - started - self._executor.startup_seconds
@@ -151,11 +151,14 @@ class CompactTask:
         self._report = replace(self._report, warnings=(*table.warnings, *self._put_off(table)))
         return table, run
 
-    def _hold(self, error: LakeError, lake: Lake, *is_replaced: Callable[[], bool]) -> None:
-        """Put the table on hold after damage, while the lease is held if one was taken."""
+    def _hold(self, error: LakeError, lake: Lake, table: Table | None = None) -> None:
+        """Put the table on hold after damage, while the lease is held if one was taken. `table`: as it was
+        opened, None if it could not be.
+        """
         if not self._job.dry_run:
             holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
-            place_hold_for(error, holds, self._job.table, "compact", self._job.owner, *is_replaced)
+            is_replaced = None if table is None else partial(table._stores.schemas.is_replaced, table.schema)
+            place_hold_for(error, holds, self._job.table, "compact", self._job.owner, is_replaced)
 
     def _forecast(
         self, report: Report, run: RewriteRun, planned: Sequence[PickOutline], table: Table, lake: Lake

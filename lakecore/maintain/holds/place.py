@@ -21,10 +21,6 @@ _NOTE = "the table is on hold now"
 _REPLACED = "the name has another table now, which is not on hold; run the job again"
 
 
-def _never() -> bool:
-    return False
-
-
 @contextmanager
 def hold_on_damage(
     store: HoldStore,
@@ -33,7 +29,7 @@ def hold_on_damage(
     by: str,
     *,
     enabled: bool = True,
-    is_replaced: Callable[[], bool] = _never,
+    is_replaced: Callable[[], bool] | None = None,
 ) -> Iterator[None]:
     """Put the table on hold if a CorruptDataError or ProofError is raised within the block; the error is
     raised all the same. `is_replaced` as for `place_hold_for`.
@@ -52,7 +48,7 @@ def place_hold_for(
     table: str,
     job: str,
     by: str,
-    is_replaced: Callable[[], bool] = _never,
+    is_replaced: Callable[[], bool] | None = None,
 ) -> None:
     """Place the hold that the error asks for, if any. Never raises: what happened is a note of the error.
 
@@ -63,7 +59,7 @@ def place_hold_for(
     if has_note or not is_damage(error, f"{store.warehouse.rstrip('/')}/.lakecore/"):
         return
     with suppress(LakeError):
-        if is_replaced():
+        if is_replaced is not None and is_replaced():
             error.add_note(_REPLACED)
             return
     try:

@@ -168,13 +168,10 @@ def _is_of_other_table(table: Table, intent: StreamIntent) -> bool:
 
 
 def _has_schema(table: Table, intent: StreamIntent) -> bool:
-    """Return whether the table is the one for which the intent was stored."""
-    schemas = table._stores.schemas
-    if not schemas.is_same(table.schema):
-        return False
-    with suppress(NotFoundError):
-        return 0 != schemas.load(intent.schema_id).time_millis == intent.schema_time_ms
-    return False
+    """Return whether the table is certainly still the one for which the intent was stored, where
+    `_is_of_other_table` says nothing else.
+    """
+    return intent.schema_time_ms != 0 and table._stores.schemas.is_same(table.schema)
 
 
 def abort_batch(table: Table, number: int, prepared: Sequence[bytes]) -> None:
