@@ -6,6 +6,7 @@ import gc
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,7 @@ from hypothesis import settings
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.hdfs_cluster import HdfsCluster, hdfs_cluster
 from tests.support.oracle import Oracle
+from tests.support.worker_groups import ALONE, WholeGroups
 
 settings.register_profile("lakecore", deadline=None)  # how long an example takes is the machine's affair
 settings.load_profile("lakecore")
@@ -29,19 +31,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-_ALONE = ("tests/dags/", "tests/spark/")
-
-
-def _group(nodeid: str) -> str:
-    """Return what one worker runs: all tests of Airflow, or a module of Spark, which has sessions of its own."""
-    return "airflow" if nodeid.startswith("tests/dags/") else nodeid.split("::")[0]
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if item.nodeid.startswith(_ALONE):
+    if item.nodeid.startswith(ALONE):
         item.add_marker("alone")
-        item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeGroups | None:
+    return WholeGroups(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(trylast=True)
