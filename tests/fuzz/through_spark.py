@@ -79,10 +79,10 @@ class ThroughSpark:
                 reader = self.session.read.format("lakecore").option("warehouse", catalog.warehouse)
                 for key, value in {**at, "branch": branch}.items():
                     reader = reader if value is None else reader.option(_OPTIONS[key], f"{value}")
-                rows = reader.load(name).toArrow()
+                rows = _collect(reader.load(name))
                 self.done["spark.read"] += 1
             else:
-                rows = scan.to_spark(self.session).toArrow()
+                rows = _collect(scan.to_spark(self.session))
                 self.done["to_spark"] += 1
         return inserts(canonical_rows(rows, scan.row_type, "+I"))
 
@@ -94,6 +94,11 @@ def _as_spark_has_it(batch: pa.RecordBatch) -> pa.Table:
         if pa.types.is_time32(field.type):
             rows = rows.set_column(at, field.name, rows.column(at).cast(pa.time64("us")))
     return rows
+
+
+def _collect(frame: DataFrame) -> pa.Table:
+    """`DataFrame.toArrow` without its cast, which fails on a null VARIANT: the parts of one cannot be null."""
+    return pa.Table.from_batches(frame._collect_as_arrow(empty_list_if_zero_records=False))
 
 
 @contextmanager
