@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import field
 from operator import attrgetter
+from threading import Thread
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -37,6 +38,8 @@ without a copy.
 """
 _COPIED = 1 << 20
 """The number of bytes of a copy that are in memory at a time."""
+_EARLY_BYTES = 32 << 20
+"""After so many bytes those before are made durable in a thread, so that `close` has to wait for few."""
 _ANYONE = 0o666
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -293,7 +296,14 @@ class LocalRanges:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._file)
+        descriptor, self._file = self._file, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        """Close a file that was opened ahead, and that nobody asked for after a failure."""
+        if getattr(self, "_file", -1) >= 0:
+            self.__exit__()
 
 
 class LocalOutput(BaseOutput):
@@ -304,6 +314,8 @@ class LocalOutput(BaseOutput):
         self._file = file
         self._sync = sync
         self._roots = roots
+        self._unsynced = 0
+        self._early: _EarlySync | None = None
 
     @property
     def closed(self) -> bool:
@@ -311,7 +323,11 @@ class LocalOutput(BaseOutput):
 
     def write(self, data: Any) -> int:
         with storage_errors("write", self.path):
-            return self._file.write(data)
+            count = self._file.write(data)
+            self._unsynced += count
+            if self._sync and self._unsynced >= _EARLY_BYTES:
+                self._sync_early()
+            return count
 
     def tell(self) -> int:
         return self._file.tell()
@@ -325,6 +341,8 @@ class LocalOutput(BaseOutput):
         try:
             with storage_errors("write", self.path):
                 self._file.flush()
+                if self._early is not None:
+                    self._early.finish()
                 if self._sync:
                     os.fsync(self._file.fileno())
                 self._file.close()
@@ -335,6 +353,17 @@ class LocalOutput(BaseOutput):
             self.abort()
             raise
 
+    def _sync_early(self) -> None:
+        """Make durable what the file has, unless a thread still does so with what came before. Raises the
+        error that this one met.
+        """
+        if self._early is not None:
+            if self._early.is_running():
+                return
+            self._early.finish()
+        self._early = _EarlySync(self._file.fileno())
+        self._unsynced = 0
+
     def abort(self) -> None:
         with suppress(OSError):  # a full disk: the buffer cannot be flushed, and need not be
             self._file.close()
@@ -344,6 +373,37 @@ class LocalOutput(BaseOutput):
             parent_directory(self.path, self._roots) as parent,
         ):
             os.unlink(parent.name, dir_fd=parent.descriptor)
+
+
+class _EarlySync:
+    """This thread makes durable what an open file has so far, while more is written.
+
+    The kernel reports an error of the disk once for an open file, so that it is stored for the writer. The
+    thread has a descriptor of its own, because the writer may close its one at any time.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = os.dup(descriptor)
+        self._error: OSError | None = None
+        self._thread = Thread(target=self._run, name="early-sync", daemon=True)
+        self._thread.start()
+
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def finish(self) -> None:
+        """Wait for the end of the thread. Raises the error that it met."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+        except OSError as err:
+            self._error = err
+        finally:
+            os.close(self._descriptor)
 
 
 def _status(path: str, status: os.stat_result) -> FileStatus:

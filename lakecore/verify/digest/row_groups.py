@@ -191,17 +191,21 @@ class StoredGroups:
         """Return where a column chunk begins in the file."""
         return _start(self.metadata.row_group(number).column(leaf))
 
-    def chunk_bytes(self, number: int) -> Iterator[bytes]:
-        """Yield the bytes of all column chunks of a row group, in blocks: two row groups with the same facts
-        have blocks of the same sizes.
+    def blocks(self, number: int) -> Iterator[tuple[int, int]]:
+        """Yield where each block of the column chunks of a row group begins, and its size: two row groups
+        with the same facts have blocks of the same sizes.
         """
         group = self.metadata.row_group(number)
         for leaf in range(group.num_columns):
             column = group.column(leaf)
-            start, size = _start(column), column.total_compressed_size
-            with corrupt_data_errors(self.path):
-                for begin in range(start, start + size, _BLOCK):
-                    yield self.read(begin, min(_BLOCK, start + size - begin))
+            stop = _start(column) + column.total_compressed_size
+            for begin in range(_start(column), stop, _BLOCK):
+                yield begin, min(_BLOCK, stop - begin)
+
+    def block_bytes(self, block: tuple[int, int]) -> bytes:
+        """Return the bytes of a block; threads may call it at once. Raises CorruptDataError."""
+        with corrupt_data_errors(self.path):
+            return self.read(*block)
 
     def _column(self, column: Any, chunk: Fields) -> ColumnFacts:
         meta: Fields = chunk[_META][3]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from typing import NoReturn
@@ -23,6 +23,7 @@ from pyroaring import BitMap
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.format.parquet.footer_bounds import footer_bounds
+from lakecore.prefetch import in_threads
 from lakecore.verify.contents.footer_stats import float_problems, footer_problems, splice_problems
 from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
@@ -247,7 +248,7 @@ class _Comparison:
         problem = expected.difference(copied)
         if problem is not None:
             raise RunDifference(problem)
-        return self._checksum(stored, read[0].chunk_bytes(read[1]), copy[0].chunk_bytes(copy[1]))
+        return self._checksum(stored, read, copy)
 
     def _add_copied_rows(self, stored: StoredFile, rows: RowSpan) -> None:
         """Add the rows of the row group that was compared last."""
@@ -265,14 +266,19 @@ class _Comparison:
             self._partial.add(origin)
         return parts
 
-    def _checksum(self, stored: StoredFile, read: Iterator[bytes], written: Iterator[bytes]) -> int:
+    def _checksum(
+        self, stored: StoredFile, read: tuple[StoredGroups, int], copy: tuple[StoredGroups, int]
+    ) -> int:
         """Compare the bytes of two row groups, and return the checksum of both."""
-        checksum = 0
-        for left, right in zip(read, written, strict=True):
-            if left != right:
+
+        def compare(blocks: tuple[tuple[int, int], tuple[int, int]]) -> bytes:
+            data = copy[0].block_bytes(blocks[1])
+            if read[0].block_bytes(blocks[0]) != data:
                 self._refuse(stored, "it has other bytes than the file that a row group was copied from")
-            checksum = zlib.crc32(right, checksum)
-        return checksum
+            return struct.pack("<I", zlib.crc32(data))
+
+        pairs = zip(read[0].blocks(read[1]), copy[0].blocks(copy[1]), strict=True)
+        return zlib.crc32(b"".join(in_threads(compare, pairs, self._context.threads)))
 
     def _source(self, origin: int) -> StoredGroups:
         if self._groups is None or self._current != origin:

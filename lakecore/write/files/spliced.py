@@ -4,7 +4,7 @@ are, and of row groups that are encoded here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import field
 
 import pyarrow as pa
@@ -24,13 +24,14 @@ from lakecore.fs.whole_file import BytesSource, open_small_whole
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
+from lakecore.prefetch import in_threads
 from lakecore.types.arrow import arrow_schema
 from lakecore.write.files.file_meta import FileSummary, data_file
 from lakecore.write.files.merged_bounds import MergedBounds
 from lakecore.write.files.removal import remove_created
 from lakecore.write.files.rolling import FileSpec, stored_columns
 
-__all__ = ["SplicedFile", "SplicedWriter", "encoded_footer"]
+__all__ = ["CopySource", "SplicedFile", "SplicedWriter", "copy_sources", "encoded_footer"]
 
 _MOST_BYTES = 32 << 20
 """Encoded bytes that are held in memory, before they become row groups of the file."""
@@ -44,6 +45,34 @@ class SplicedFile:
 
     file: DataFile
     origins: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopySource:
+    """This is an open file whose pages are as its footer says."""
+
+    footer: Footer
+    ranges: RangeSource
+    facts: Sequence[tuple[RunFacts, ...]]
+
+
+def copy_sources(file_io: FileIO, footers: Iterable[Footer], threads: int) -> Generator[CopySource]:
+    """Yield the files of some footers, each open until the next one is asked for. With two threads the next
+    file is read while this one is written. Raises SpliceRefusal where the pages of a file are not as its
+    footer says.
+    """
+
+    def examine(footer: Footer) -> CopySource:
+        ranges = open_small_whole(file_io, footer.path)
+        try:
+            return CopySource(footer, ranges, examine_pages(ranges, footer))
+        except BaseException:
+            ranges.__exit__(None, None, None)
+            raise
+
+    for one in in_threads(examine, footers, threads):
+        with one.ranges:
+            yield one
 
 
 class SplicedWriter:
@@ -63,13 +92,10 @@ class SplicedWriter:
         self._files: list[SplicedFile] = []
         self._paths: list[str] = []
 
-    def copy(self, number: int, footer: Footer, file: DataFile, schema: TableSchema) -> None:
-        """Append all row groups of the input `number`, which the manifest entry `file` describes. Raises
-        SpliceRefusal where its pages are not as its footer says.
-        """
-        with open_small_whole(self._file_io, footer.path) as source:
-            facts = examine_pages(source, footer)
-            current = self._add(number, source, footer, facts)
+    def copy(self, number: int, source: CopySource, file: DataFile, schema: TableSchema) -> None:
+        """Append all row groups of the input `number`, which the manifest entry `file` describes."""
+        footer = source.footer
+        current = self._add(number, source.ranges, footer, source.facts)
         current.summary.add_file(file)
         current.bounds.add(footer.rows, recorded_bounds(file, schema.row_type))
         if self._spec.keyed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +16,11 @@ from lakecore.compact.engine.outcome import Outcome, ProvenPick
 from lakecore.compact.engine.work import Place, WorkPick
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.bounds import ColumnBounds
+from lakecore.format.parquet.splice.footer import read_splice_footer
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason
+from lakecore.fs.local import LocalFileIO
+from lakecore.fs.whole_file import BytesSource
 from lakecore.jobs import compact
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.digest.columns import StoredFile
@@ -250,6 +255,28 @@ def test_pages_that_java_reads_wrongly_let_all_be_decoded(
     assert rows(catalog).equals(expected)
     folder = paths(catalog)[0].parent
     assert len(list(folder.iterdir())) == 3 + 1, "the copy that was begun is gone"
+
+
+def test_a_file_that_was_opened_ahead_is_closed_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = new_table(tmp_path)
+    folder = paths(catalog)[0].parent
+    footers = [read_splice_footer(BytesSource(path.read_bytes()), str(path)) for path in paths(catalog)]
+    monkeypatch.setattr("lakecore.fs.whole_file._SMALL", 0)  # each stays open
+
+    def open_files() -> list[str]:
+        names = [os.readlink(one.path) for one in os.scandir("/proc/self/fd") if os.path.lexists(one.path)]
+        return [name for name in names if name.startswith(str(folder))]
+
+    ahead = spliced.copy_sources(LocalFileIO(), footers, threads=2)
+    assert next(ahead).footer is footers[0]
+    deadline = time.monotonic() + 60
+    while len(open_files()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(open_files()) == 2, "the next file is read while the first one is written"
+    ahead.close()
+    assert open_files() == []
 
 
 def test_large_row_groups_are_copied_by_default(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakecore.errors import UnavailableError
 from lakecore.fs.local import LocalFileIO
 
 Calls = list[str]
@@ -67,6 +70,72 @@ def test_a_data_file_and_its_name_are_durable_when_it_is_closed(
         output.write(b"x" * 1_000_000)
         assert calls == []
     assert calls == ["fsync data", "fsync ."]
+
+
+def test_a_large_file_is_made_durable_while_it_is_written(
+    calls: Calls, storage: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written last is made durable by the close, after the thread has ended."""
+    monkeypatch.setattr("lakecore.fs.local._EARLY_BYTES", 1_000)
+    with storage.open_output(f"{tmp_path}/data") as output:
+        output.write(b"x" * 999)
+        assert calls == []
+        output.write(b"x")
+        output._early._thread.join()  # type: ignore[attr-defined]
+        assert calls == ["fsync data"]
+        output.write(b"x")
+    assert calls == ["fsync data", "fsync data", "fsync ."]
+    assert (tmp_path / "data").stat().st_size == 1_001
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_an_error_of_the_disk_before_the_close_is_not_forgotten(
+    storage: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """The kernel reports it once: a later `fsync` succeeds, although bytes are lost."""
+    monkeypatch.setattr("lakecore.fs.local._EARLY_BYTES", 1_000)
+    real, failures = os.fsync, [OSError(errno.EIO, "Input/output error")]
+
+    def fail_once(descriptor: int) -> None:
+        if failures:
+            raise failures.pop()
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+    output = storage.open_output(f"{tmp_path}/data")
+
+    def finish() -> None:
+        for _ in range(writes):
+            output.write(b"x" * 1_000)
+            output._early._thread.join()  # type: ignore[attr-defined]
+        output.close()
+
+    with pytest.raises(UnavailableError, match="data: the disk reported an input/output error"):
+        finish()
+    output.abort()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_close_waits_for_the_thread_that_makes_bytes_durable(
+    storage: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecore.fs.local._EARLY_BYTES", 1_000)
+    real, ended = os.fsync, list[int]()
+
+    def slow(descriptor: int) -> None:
+        time.sleep(0.2)
+        real(descriptor)
+        ended.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    output = storage.open_output(f"{tmp_path}/data")
+    for _ in range(3):  # one thread at a time
+        output.write(b"x" * 1_000)
+    own = output._file.fileno()  # type: ignore[attr-defined]
+    output.close()
+    assert len(ended) == 3, "the thread, the file and its directory"
+    assert ended[0] != own
+    assert ended[1] == own
 
 
 def test_an_overwritten_file_is_durable_before_it_replaces_the_old_one(

@@ -40,7 +40,7 @@ from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.row_sample import sample_rows
 from lakecore.write.files.copy_plan import CopyCount, CopyInput, CopyPlan, plan_copies
 from lakecore.write.files.rolling import FileSpec, RollingWriter
-from lakecore.write.files.spliced import SplicedWriter
+from lakecore.write.files.spliced import SplicedWriter, copy_sources
 
 __all__ = ["ConcatUnit", "run_unit"]
 
@@ -159,15 +159,16 @@ def _by_copying(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
                 with closing(_ahead(unit, rows)) as batches:
                     writer.encode(batches)
                 continue
-            for number, footer in members:
-                if not isinstance(footer, Footer):
-                    raise TypeError(f"{unit.files[number].file_name} has no footer")
-                file = unit.files[number]
-                writer.copy(number, footer, file, table.reading.file_schema(file.schema_id))
-                count_rows(file.row_count)
+            footers = [(number, footer) for number, footer in members if isinstance(footer, Footer)]
+            ahead = copy_sources(file_io, [footer for _, footer in footers], 2 if unit.overlap else 1)
+            with closing(ahead) as sources:
+                for (number, _), source in zip(footers, sources, strict=True):
+                    file = unit.files[number]
+                    writer.copy(number, source, file, table.reading.file_schema(file.schema_id))
+                    count_rows(file.row_count)
         spliced = writer.close()
         splices = check_splices(
-            table.proof,
+            replace(table.proof, threads=2 if unit.overlap else 1),
             unit.name,
             [SpliceInput(stored, deleted) for stored, deleted in _inputs(unit)],
             [SpliceOutput(stored_file(unit, one.file), one.origins) for one in spliced],

@@ -25,7 +25,7 @@ from lakecore.verify.sample.choice import RowSpan
 from lakecore.verify.sample.key_marks import Marks, end_keys, marks_of
 from lakecore.write.files.copy_blocks import KeyedUnit
 from lakecore.write.files.copy_steps import CopyStep, MergeStep, Step, UnitCopies, plan_unit
-from lakecore.write.files.spliced import SplicedFile, SplicedWriter
+from lakecore.write.files.spliced import SplicedFile, SplicedWriter, copy_sources
 
 __all__ = ["UnitWriter", "planned_copies"]
 
@@ -74,10 +74,13 @@ class UnitWriter:
                 with closing(self._ahead(self._merge(steps))) as rows:
                     self._writer.encode(rows)
                 continue
-            for _, step in steps:
-                if isinstance(step, CopyStep):
+            copies = [step for _, step in steps if isinstance(step, CopyStep)]
+            footers = [step.footer for step in copies]
+            ahead = copy_sources(reading.file_io, footers, 2 if self._unit.overlap else 1)
+            with closing(ahead) as sources:
+                for step, source in zip(copies, sources, strict=True):
                     schema = reading.file_schema(step.file.schema_id)
-                    self._writer.copy(step.number, step.footer, step.file, schema)
+                    self._writer.copy(step.number, source, step.file, schema)
                     count_rows(step.file.row_count)
                     self.inputs.rows_in += step.file.row_count
         self._spliced = self._writer.close()
@@ -93,7 +96,7 @@ class UnitWriter:
             if isinstance(step, CopyStep):
                 copied[step.number] = copied.get(step.number, ()) + step.parts
         return check_row_groups(
-            unit.table.proof,
+            replace(unit.table.proof, threads=2 if unit.overlap else 1),
             unit.name,
             [SpliceInput(stored(unit, file)) for file in self._files],
             [

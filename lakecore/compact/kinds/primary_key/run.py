@@ -102,9 +102,10 @@ def _run_copies(unit: MergeUnit, plan: UnitCopies) -> UnitResult:
     copies = UnitWriter(unit, plan)
     lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
-        files = lookup_files.write_for(copies.write())
         marks: Marks = {}
-        tallies = tuple(_tallies(unit, marks))
+        with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
+            files = lookup_files.write_for(copies.write())
+            tallies = tuple(counted)
         outputs = _outputs(unit, files, marks)
         copied = copies.compare(files)
         sample = _sample(unit, replace(merge_sample(unit, copies.inputs, files), copied=copied), marks)

@@ -21,6 +21,7 @@ from lakecore.format.statistics import recorded_bounds, simple_stats, stats_mode
 from lakecore.metadata.manifest.data_file import EMPTY_STATS, DataFile
 from lakecore.verify.contents.footer_stats import splice_problems
 from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_splices
 from tests.support.copied_table import ROWS, compacted, new_table, opened, rows_of
@@ -201,6 +202,26 @@ def test_a_copy_that_differs_is_refused(
     with pytest.raises(ProofError, match=message):
         compacted(catalog, proof=ProofMode.KEYS)
     assert catalog.load_table("d.t").latest_snapshot() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_each_block_of_a_copy_is_compared(
+    part: float, threads: int, catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Column chunks of many blocks differ in the first, a middle or the last one."""
+
+    def check(context: ProofContext, unit: str, inputs: Any, outputs: Sequence[SpliceOutput]) -> Any:
+        path = outputs[0].stored.path
+        column = pq.read_metadata(path).row_group(2).column(4)
+        start = column.dictionary_page_offset or column.data_page_offset
+        flip_byte(Path(path), start + int(part * (column.total_compressed_size - 1)))
+        return check_splices(replace(context, threads=threads), unit, inputs, outputs)
+
+    monkeypatch.setattr(append_run, "check_splices", check)
+    monkeypatch.setattr("lakecore.verify.digest.row_groups._BLOCK", 100)
+    with pytest.raises(ProofError, match="other bytes"):
+        compacted(catalog, proof=ProofMode.KEYS)
 
 
 def test_bounds_may_be_left_out_of_all_row_groups(
