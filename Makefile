@@ -5,8 +5,8 @@ SHELL := /bin/bash
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
-# tests that need the machine for themselves: real services of Spark and of Airflow
-ALONE := tests/spark tests/dags
+# tests that need the machine for themselves: real services of Airflow, which begin first because one process has them all, and of Spark
+ALONE := tests/dags tests/spark
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -19,7 +19,7 @@ setup: ## .venv from requirements.lock, and a Java runtime when there is none
 setup-tests: setup
 	@tools/setup.sh tests
 
-test: setup-tests ## all tests: three processes, for many wait for Java or storage; at the end those of Airflow beside those of Spark
+test: setup-tests ## all tests: three processes, for many wait for Java or storage; at the end those of Airflow beside most of those of Spark
 	@failed=0; \
 	$(VENV) -m pytest -n 3 --dist worksteal $(patsubst %,--ignore=%,$(ALONE)) || failed=1; \
 	$(VENV) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ALONE) || failed=1; \
