@@ -14,9 +14,14 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["SETTINGS", "Cluster", "cluster", "processes_below"]
+__all__ = ["SETTINGS", "SHORT_LIVED", "Cluster", "cluster", "processes_below"]
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that ends before the optimising compiler has paid for itself."""
 
 SETTINGS = {
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.executorEnv.PYTHONPATH": os.getcwd(),
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "600m",
@@ -76,6 +81,7 @@ def cluster(workers: int, *, hosts: bool = False) -> Iterator[Cluster]:
         port = server.getsockname()[1]
     command = [f"{home}/bin/spark-class", "org.apache.spark.deploy"]
     environment = {**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED, "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
     more = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
