@@ -190,6 +190,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     environment = {
         "AIRFLOW_CONN_LAKE_DEFAULT": json.dumps({"conn_type": "lakecore", "host": str(lake)}),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+        # by default every 30 s, though no file has changed; a changed one is read at once
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "120",
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
         "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",  # each task that tells takes two more processes
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
@@ -201,7 +203,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     }
     with AirflowServer(home / "airflow", environment) as server:
         for dag_id in (one for one in _DAGS if one not in left_out):
-            server.api.wait(dag_id, lambda dag_id=dag_id: server.api.has_dag(dag_id), 120)
+            server.api.wait(dag_id, lambda dag_id=dag_id: server.api.has_dag(dag_id), 300)
             server.api.unpause(dag_id)
         yield AirflowLake(server.api, lake, unknown, guarded, fresh, server.env)
 

@@ -40,7 +40,7 @@ def test_from_an_empty_folder_to_a_green_run(airflow: AirflowLake) -> None:
         shutil.copytree(source.path, airflow.fresh / "lake" / "shop.db" / source.table)
     assert {row["state"] for row in init(airflow)} == {"created"}
     dag_id = "lakecore_survey__fresh"
-    airflow.api.wait(dag_id, lambda: airflow.api.has_dag(dag_id), 120)
+    airflow.api.wait(dag_id, lambda: airflow.api.has_dag(dag_id), 300)
     airflow.api.unpause(dag_id)
     state, (task,) = airflow.run(dag_id, {})
     assert (state, task["pool"]) == ("success", "lakecore")
