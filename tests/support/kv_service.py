@@ -30,6 +30,7 @@ def _command() -> list[str]:
         "-Xmx512m",
         "-XX:MaxDirectMemorySize=3g",
         "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
     ]
     flags += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "java.lang", "java.util")]

@@ -30,7 +30,12 @@ def rest_server(version: str, warehouse: str) -> str:
 
 @cache
 def _process(version: str) -> subprocess.Popen[str]:
-    flags = ["-Xmx512m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    flags = [
+        "-Xmx512m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    ]
     command = ["java", *flags, "-cp", _class_path(version), "RestServer", TOKEN]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
