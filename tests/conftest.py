@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -47,6 +48,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Do not look for cycles among modules and tests while they are loaded: it is a fifth of the CPU of each process."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Look for cycles less often, and not among modules and tests, which stay: it was an eighth of the CPU of a module of golden tests."""
     gc.collect()
@@ -78,6 +89,20 @@ def short_settle_time() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakecore.store.settle_time._LOCAL_MS", 1)
         patch.setattr("lakecore.store.settle_time._OBJECT_STORE_MS", 1)
+        yield
+
+
+def _descriptor_is_open(descriptor: int) -> None:
+    os.fstat(descriptor)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_wait_for_disks() -> Iterator[None]:
+    """Only a crash of the machine, which no test has, tells files that `os.fsync` made durable from others, and thousands
+    of commits would wait for the disk. It still fails for a closed file; processes that tests start make files durable.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", _descriptor_is_open)
         yield
 
 
