@@ -1,9 +1,10 @@
 """This module implements storage on local disks.
 
-Durability: a data file is fsynced when it is closed, and so is its directory entry, before any commit can
-name it; a published file is fsynced before it becomes visible. A crash of the machine therefore never leaves
-a snapshot that points to missing bytes. `LocalFileIO(sync=False)` leaves this to the kernel, as other writers
-of the format do: faster, and safe against the death of a process but not of the machine.
+Durability: a data file is fsynced when it is closed (a large one also while it is written), and so is its
+directory entry, before any commit can name it; a published file is fsynced before it becomes visible. A crash
+of the machine therefore never leaves a snapshot that points to missing bytes. `LocalFileIO(sync=False)`
+leaves this to the kernel, as other writers of the format do: faster, and safe against the death of a process
+but not of the machine.
 """
 
 from __future__ import annotations
@@ -270,6 +271,9 @@ class LocalFileIO:
 class LocalRanges:
     """It reads a local file by its descriptor, which costs a quarter of a range read through pyarrow."""
 
+    _file = -1
+    """This is the descriptor; -1 where the file is not open."""
+
     def __init__(self, path: str) -> None:
         self._path = path
         try:
@@ -302,8 +306,7 @@ class LocalRanges:
 
     def __del__(self) -> None:
         """Close a file that was opened ahead, and that nobody asked for after a failure."""
-        if getattr(self, "_file", -1) >= 0:
-            self.__exit__()
+        self.__exit__()
 
 
 class LocalOutput(BaseOutput):

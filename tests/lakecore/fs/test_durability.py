@@ -75,7 +75,7 @@ def test_a_data_file_and_its_name_are_durable_when_it_is_closed(
 def test_a_large_file_is_made_durable_while_it_is_written(
     calls: Calls, storage: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written last is made durable by the close, after the thread has ended."""
+    """A thread makes the first bytes durable, and the close those that were written after them."""
     monkeypatch.setattr("lakecore.fs.local._EARLY_BYTES", 1_000)
     with storage.open_output(f"{tmp_path}/data") as output:
         output.write(b"x" * 999)

@@ -80,6 +80,11 @@ class ConcatUnit:
         """Return the files whose rows follow one another."""
         return self.files
 
+    @property
+    def threads(self) -> int:
+        """Return how many threads may copy files and read them for the proof."""
+        return 2 if self.overlap else 1
+
     def with_second_thread(self) -> ConcatUnit:
         return replace(self, overlap=True)
 
@@ -159,16 +164,16 @@ def _by_copying(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
                 with closing(_ahead(unit, rows)) as batches:
                     writer.encode(batches)
                 continue
-            footers = [(number, footer) for number, footer in members if isinstance(footer, Footer)]
-            ahead = copy_sources(file_io, [footer for _, footer in footers], 2 if unit.overlap else 1)
-            with closing(ahead) as sources:
-                for (number, _), source in zip(footers, sources, strict=True):
+            parts = list(members)
+            footers = [part for _, part in parts if isinstance(part, Footer)]
+            with closing(copy_sources(file_io, footers, unit.threads)) as sources:
+                for (number, _), source in zip(parts, sources, strict=True):
                     file = unit.files[number]
                     writer.copy(number, source, file, table.reading.file_schema(file.schema_id))
                     count_rows(file.row_count)
         spliced = writer.close()
         splices = check_splices(
-            replace(table.proof, threads=2 if unit.overlap else 1),
+            replace(table.proof, threads=unit.threads),
             unit.name,
             [SpliceInput(stored, deleted) for stored, deleted in _inputs(unit)],
             [SpliceOutput(stored_file(unit, one.file), one.origins) for one in spliced],
@@ -240,7 +245,7 @@ def _tallies(unit: ConcatUnit) -> Generator[Tally]:
 
 def _sample(unit: ConcatUnit, files: tuple[DataFile, ...], *, copied: bool = False) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
-    proof = replace(unit.table.proof, threads=2 if unit.overlap else 1)
+    proof = replace(unit.table.proof, threads=unit.threads)
     if not proof.shape.samples:
         return None
     inputs = [LookupFile(stored, deleted) for stored, deleted in _inputs(unit)]

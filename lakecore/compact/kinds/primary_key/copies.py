@@ -76,8 +76,7 @@ class UnitWriter:
                 continue
             copies = [step for _, step in steps if isinstance(step, CopyStep)]
             footers = [step.footer for step in copies]
-            ahead = copy_sources(reading.file_io, footers, 2 if self._unit.overlap else 1)
-            with closing(ahead) as sources:
+            with closing(copy_sources(reading.file_io, footers, self._unit.threads)) as sources:
                 for step, source in zip(copies, sources, strict=True):
                     schema = reading.file_schema(step.file.schema_id)
                     self._writer.copy(step.number, source, step.file, schema)
@@ -96,7 +95,7 @@ class UnitWriter:
             if isinstance(step, CopyStep):
                 copied[step.number] = copied.get(step.number, ()) + step.parts
         return check_row_groups(
-            replace(unit.table.proof, threads=2 if unit.overlap else 1),
+            replace(unit.table.proof, threads=unit.threads),
             unit.name,
             [SpliceInput(stored(unit, file)) for file in self._files],
             [

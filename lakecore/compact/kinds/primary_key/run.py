@@ -197,7 +197,7 @@ def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> Output
 
 def _sample(unit: MergeUnit, sample_input: MergeSample, marks: Marks) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
-    proof = replace(unit.table.proof, threads=2 if unit.overlap else 1)
+    proof = replace(unit.table.proof, threads=unit.threads)
     return sample_merge(proof, unit.name, sample_input, marks) if proof.shape.samples else None
 
 

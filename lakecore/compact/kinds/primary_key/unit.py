@@ -138,6 +138,11 @@ class MergeUnit:
     def rows(self) -> int:
         return sum(file.row_count for run in self.runs for file in run)
 
+    @property
+    def threads(self) -> int:
+        """Return how many threads may copy files and read them for the proof."""
+        return 2 if self.overlap else 1
+
     def with_second_thread(self) -> MergeUnit:
         return replace(self, overlap=True)
 
