@@ -41,7 +41,8 @@ COMPARE: dict[Comparison, Callable[..., Any]] = {
 
 
 def mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Return True for the rows of `batch` that satisfy the predicate; unknown is false. NaN equals nothing.
+    """Return True for the rows of `batch` that satisfy the predicate; unknown is false. NaN equals nothing,
+    and -0.0 equals 0.0, in lists (IN), too.
 
     Columns are found by name and may be of any Arrow type that holds the column's values.
     """
@@ -98,5 +99,10 @@ def _compare(leaf: Compare | In | NotIn | StartsWith | Like, column: pa.Array) -
 
 
 def _membership(column: pa.Array, values: tuple[Any, ...]) -> pa.BooleanArray:
-    matches = pc.is_in(column, arrow_values(values, column.type))
+    listed = arrow_values(values, column.type)
+    if pa.types.is_floating(column.type):  # as `=` compares them, but `is_in` does not
+        zero = pa.scalar(0.0, column.type)
+        listed = pc.add(listed.filter(pc.invert(pc.is_nan(listed))), zero)
+        column = pc.add(column, zero)  # -0.0 becomes 0.0
+    matches = pc.is_in(column, listed)
     return pc.if_else(pc.is_valid(column), matches, pa.scalar(None, pa.bool_()))

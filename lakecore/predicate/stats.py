@@ -159,6 +159,7 @@ def _differs(value: Any, low: pa.Array | None, high: pa.Array | None) -> pa.Bool
 def _membership(
     values: tuple[Any, ...], low: pa.Array | None, high: pa.Array | None
 ) -> list[pa.BooleanArray | None]:
+    values = tuple(value for value in values if value == value)  # NaN equals nothing and has no order
     if not values:
         return [pa.array(np.zeros(len(bounds), bool)) for bounds in (low, high) if bounds is not None][:1]
     if low is None or high is None or len(values) > _MAX_LISTED:

@@ -29,7 +29,7 @@ from lakecore.row.values import rows_batch
 from lakecore.scan.partition_request import matching_partitions
 from lakecore.scan.stats_columns import arities, row_column
 from lakecore.types.arrow import arrow_schema
-from lakecore.types.datatypes import DataField, RowType, with_nullable
+from lakecore.types.datatypes import AtomicType, DataField, DataType, RowType, TypeRoot, with_nullable
 
 __all__ = ["SchemaOf", "prune_buckets", "prune_files", "prune_indexed", "prune_partitions"]
 
@@ -39,6 +39,8 @@ Ints: TypeAlias = npt.NDArray[Any]
 
 _MAX_KEYS = 1000
 _INDEX_CHUNK = 4096
+_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+_ZEROS = (-0.0, 0.0)
 
 
 def prune_partitions(
@@ -85,11 +87,19 @@ def _key_rows(predicate: Predicate, keys: RowType) -> list[tuple[Any, ...]] | No
                 values[column] = (value,)
             case In(column=column, values=listed) if column not in values:
                 values[column] = listed
-    columns = [values.get(name) for name in keys.names]
-    if any(column is None for column in columns):
+    if any(name not in values for name in keys.names):
         return None
-    count = int(np.prod([len(column or ()) for column in columns]))
-    return list(product(*(column or () for column in columns))) if 0 < count <= _MAX_KEYS else None
+    columns = [_stored_values(values[field.name], field.type) for field in keys.fields]
+    count = int(np.prod([len(column) for column in columns]))
+    return list(product(*columns)) if 0 < count <= _MAX_KEYS else None
+
+
+def _stored_values(values: tuple[Any, ...], data_type: DataType) -> tuple[Any, ...]:
+    """Return the values that are equal to one of `values`. -0.0 and 0.0 are equal, and hash to two
+    buckets.
+    """
+    is_float = isinstance(data_type, AtomicType) and data_type.root in _FLOATS
+    return (*(value for value in values if value != 0), *_ZEROS) if is_float and 0 in values else values
 
 
 def _same_types(entries: ManifestEntries, keys: RowType, schema_of: SchemaOf) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.stats import ColumnStats, may_match
-from lakecore.predicate.tree import And, Not, Or, Predicate
+from lakecore.predicate.tree import And, Compare, Comparison, In, Not, NotIn, Or, Predicate
 from lakecore.row.values import array_values, rows_batch
 from lakecore.types.arrow import arrow_schema, arrow_type, arrow_values
 from lakecore.types.datatypes import DataField, RowType, parse_type
@@ -115,6 +115,28 @@ def test_nulls_and_nan_match_no_comparison() -> None:
         "a is null or a = 1": [True, True, False],
     }.items():
         assert mask(parse_where(text, TYPE), batch).to_pylist() == expected, text
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_a_list_compares_floats_as_equality_does(kind: pa.DataType) -> None:
+    values = [0.0, -0.0, 2.5, float("nan"), None]
+    batch = pa.record_batch({"c": pa.array(values, kind)})
+    for listed in ((0.0,), (-0.0,), (2.5, -0.0), (float("nan"),), (float("nan"), 2.5), ()):
+        equal = [value in listed and value == value for value in values[:-1]]
+        assert mask(In("c", listed), batch).to_pylist() == [*equal, False], listed
+        assert mask(NotIn("c", listed), batch).to_pylist() == [*(not one for one in equal), False], listed
+        joined = [mask(Compare("c", Comparison.EQ, one), batch) for one in listed]
+        assert [any(row) for row in zip(*(one.to_pylist() for one in joined), strict=True)] in (
+            [],
+            [*equal, False],
+        )
+
+
+def test_nan_in_a_list_leaves_out_no_file_of_the_others() -> None:
+    stats = {"c": ColumnStats(pa.array([1.0, 70.0]), pa.array([3.0, 70.0]), np.array([0, 0]))}
+    many = (float("nan"), *(float(number) for number in range(70)), float("nan"))
+    assert may_match(In("c", many), stats, np.array([9, 9])).tolist() == [True, False]
+    assert may_match(In("c", (float("nan"),)), stats, np.array([9, 9])).tolist() == [False, False]
 
 
 def test_dictionary_columns() -> None:

@@ -268,6 +268,23 @@ def test_a_fixed_bucket_key_selects_buckets_by_the_total_of_each_file() -> None:
     assert len(found) < len(entries)
 
 
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_both_zeros_are_in_the_buckets_of_zero(kind: str) -> None:
+    schema = table_schema(f"k {kind} NOT NULL, v INT", options={"bucket": "50"})
+    entries = bucketed(schema, 50)
+    key = schema.row_type.select(("k",))
+    batch = rows_batch([(0.0,), (-0.0,), (7.0,)], key, arrow_schema(key))
+    zero, other, seven = (
+        f"50/{bucket}".encode() for bucket in assign_buckets(batch, key, 50, "default").tolist()
+    )
+    assert len({zero, other, seven}) == 3
+    for value in (0.0, -0.0):
+        found = prune_buckets(entries, Compare("k", Comparison.EQ, value), schema, lambda _: schema)
+        assert set(found.names()) == {zero, other}
+        found = prune_buckets(entries, In("k", (7.0, value)), schema, lambda _: schema)
+        assert set(found.names()) == {zero, other, seven}
+
+
 @pytest.mark.parametrize(
     "predicate", [Compare("k", Comparison.GT, 1), Compare("v", Comparison.EQ, 1), In("k", tuple(range(2000)))]
 )
