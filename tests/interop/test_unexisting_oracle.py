@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 GOLDEN = (
     "g1.a_dv_append_bucket_part",
     "g1.a_dv_pk_part64",
+    "g1.a_idx_files",
     "g1.a_pk_dedup_l0",
 )
 
@@ -45,7 +46,7 @@ def _run(twins: Twins, kind: Any, **other: Any) -> Any:
 
 
 def _sampled() -> list[GoldenTable]:
-    """Those with deletion vectors that lose their file, and others of each kind."""
+    """Those with deletion vectors that lose their file, one with files beside its data files, and others of each kind."""
     found = [t for t in golden_tables() if t.facts["snapshots"] and "data-evolution" not in str(t.options)]
     chosen = [t for t in found if t.name in GOLDEN] + [t for n, t in enumerate(found) if n % 70 == 11]
     return list(dict.fromkeys(chosen))

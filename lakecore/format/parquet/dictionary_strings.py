@@ -11,10 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["LEAST_ROWS", "decode_dictionaries", "dictionary_string_columns"]
+__all__ = ["LEAST_ROWS", "LEAST_ROWS_OF_FILE", "decode_dictionaries", "dictionary_string_columns"]
 
 LEAST_ROWS = 4096
 """The number of rows of a batch below which codes do not pay: every batch carries its dictionary."""
+
+LEAST_ROWS_OF_FILE = 65536
+"""The number of rows of a file below which codes do not pay: the file is opened a second time for them."""
 
 _MAX_DICTIONARY_BYTES = 16 << 10
 _MAX_CODE_BYTES = 3  # text that fell back to plain pages takes four bytes a value for its length alone
@@ -22,9 +25,9 @@ _MAX_CODE_BYTES = 3  # text that fell back to plain pages takes four bytes a val
 
 def dictionary_string_columns(metadata: Any) -> tuple[str, ...]:
     """Return the names of the columns that are worth reading as codes, by a footer (pyarrow FileMetaData)."""
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    if sum(group.num_rows for group in groups) < LEAST_ROWS:
+    if metadata.num_rows < LEAST_ROWS_OF_FILE:
         return ()
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     schema = metadata.schema
     leaves = [schema.column(i) for i in range(metadata.num_columns)]
     return tuple(

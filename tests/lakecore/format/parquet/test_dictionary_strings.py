@@ -11,11 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecore.errors import CorruptDataError
-from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, dictionary_string_columns
+from lakecore.format.parquet.dictionary_strings import (
+    LEAST_ROWS,
+    LEAST_ROWS_OF_FILE,
+    dictionary_string_columns,
+)
 from lakecore.format.parquet.reader import ParquetReader
 from lakecore.fs.memory import MemoryFileIO
 
-ROWS = 3 * LEAST_ROWS
+ROWS = LEAST_ROWS_OF_FILE
 PATH = "memory://coded/x.parquet"
 COLUMNS: dict[str, tuple[Callable[[int], Any], pa.DataType, bool]] = {
     "few": (lambda i: f"v{i % 7}", pa.string(), True),
@@ -38,8 +42,8 @@ def values(name: str) -> pa.Array:
     return pa.array(map(value, range(ROWS)), kind)
 
 
-def stored(names: list[str], **layout: Any) -> tuple[pa.Table, ParquetReader, MemoryFileIO]:
-    whole = pa.table({name: values(name) for name in names})
+def stored(names: list[str], rows: int = ROWS, **layout: Any) -> tuple[pa.Table, ParquetReader, MemoryFileIO]:
+    whole = pa.table({name: values(name)[:rows] for name in names})
     fs = MemoryFileIO("coded")
     fs.clear()
     out = pa.BufferOutputStream()
@@ -53,7 +57,7 @@ def test_text_is_read_as_it_was_written(layout: dict[str, Any]) -> None:
     undotted = [name for name in COLUMNS if "." not in name]
     for names in (undotted, list(COLUMNS), ["few"], ["number"]):
         whole, reader, _ = stored(names, **layout)
-        for size in (LEAST_ROWS - 1, LEAST_ROWS, 65536):
+        for size in (LEAST_ROWS - 1, LEAST_ROWS, 50_000):
             for columns in (None, names[::-1]):
                 found = pa.Table.from_batches(reader.batches(columns, size))
                 assert found.equals(whole if columns is None else whole.select(columns)), (names, size)
@@ -66,6 +70,8 @@ def test_columns_of_few_values_are_read_as_codes() -> None:
     )
     _, plain, _ = stored(list(COLUMNS), use_dictionary=False)
     assert dictionary_string_columns(plain.metadata) == ()
+    _, small, _ = stored(list(COLUMNS), rows=ROWS - 1)
+    assert dictionary_string_columns(small.metadata) == ()
 
 
 def test_damaged_codes_are_refused() -> None:
