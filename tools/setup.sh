@@ -148,6 +148,11 @@ setup_oracle() {
   fi
 }
 
+# The classes of Spark SQL for the sessions of tests; they start without it too.
+setup_spark_classes() {
+  .venv/bin/python -m tests.support.spark_classes >/dev/null 2>&1 || say "no class archive for Spark SQL: the sessions of tests need more CPU"
+}
+
 # The server of the tests of JDBC catalogs on MariaDB; Debian puts it outside of the usual path of users.
 setup_mariadb() {
   PATH="$PATH:/usr/sbin" command -v mariadbd >/dev/null && return 0
@@ -183,6 +188,7 @@ case ${1:-base} in
     setup_java javac "the tests' Java oracle needs a JDK $MIN_JAVA+" openjdk-17-jdk-headless default-jdk-headless
     command -v mvn >/dev/null || apt_install "the tests' Java oracle needs Maven" maven
     setup_pypaimon
+    setup_spark_classes
     [ -n "${PAIMON_JARS:-}" ] || setup_oracle
     setup_azurite
     setup_mariadb

@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 import lakecore
 from lakecore import spark as lakecore_spark
 from tests.bench.figures import FIGURES, conditions, write_figures
-from tests.support.spark_cluster import SETTINGS, Cluster, cluster
+from tests.support.spark_cluster import Cluster, cluster, settings
 
 KEYS = 400
 ROWS = 4000
@@ -101,7 +101,7 @@ def run(minutes: float, seed: int) -> Run:
         result.write()
         os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master(machines.master).appName("lookup joins")
-        for key, value in SETTINGS.items():
+        for key, value in settings().items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
         threads = [

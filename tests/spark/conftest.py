@@ -12,19 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakecore.spark.executor import SparkExecutor
-from tests.support.spark_cluster import SHORT_LIVED
-
-_DEFAULTS = f"""
-spark.driver.extraJavaOptions {SHORT_LIVED}
-spark.executor.extraJavaOptions {SHORT_LIVED}
-spark.sql.shuffle.partitions 4
-"""
-"""The defaults of Spark are for JVMs that live for hours and for clusters: 200 tasks a shuffle."""
+from tests.support.spark_classes import SHORT_LIVED, short_lived
 
 
 @pytest.fixture(scope="package", autouse=True)
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """pip's Spark, with defaults for tests, and with a `work` folder outside site-packages."""
+    """pip's Spark, with a `work` folder outside site-packages, and defaults for tests.
+
+    They are properties of the JVM of a driver: with a folder `conf` it would not use the class archive.
+    """
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -33,10 +29,11 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name in ("bin", "jars", "python"):
         if (installed / name).exists():
             (home / name).symlink_to(installed / name)
-    (home / "conf").mkdir()
-    (home / "conf" / "spark-defaults.conf").write_text(_DEFAULTS)
+    # Spark's own are for JVMs that live for hours and for clusters: 200 tasks a shuffle
+    options = f'{short_lived()} "-Dspark.executor.extraJavaOptions={short_lived()}" -Dspark.sql.shuffle.partitions=4'
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
+        patch.setenv("SPARK_SUBMIT_OPTS", options)
         patch.setenv("SPARK_HOME", str(home))
         yield home
 

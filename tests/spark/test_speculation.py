@@ -16,7 +16,7 @@ from lakecore import spark as lakecore_spark
 from tests.spark.test_stream_sink import drop, stream_of
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
-from tests.support.spark_cluster import SETTINGS, cluster
+from tests.support.spark_cluster import cluster, settings
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,7 @@ def session(attempts: Path) -> Iterator[SparkSession]:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.builder.master(spark.master)
         paths = os.pathsep.join((str(attempts), os.getcwd()))
-        for name, value in {**SETTINGS, **COPIES, "spark.executorEnv.PYTHONPATH": paths}.items():
+        for name, value in {**settings(), **COPIES, "spark.executorEnv.PYTHONPATH": paths}.items():
             builder = builder.config(name, value)
         started = builder.getOrCreate()
         started.sparkContext.setLogLevel("OFF")

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pyspark
 
+from tests.support.spark_classes import SHORT_LIVED, short_lived
+
 __all__ = ["ConnectServer", "connect_server", "free_port"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def connect_server(
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": number,
-        "spark.driver.extraJavaOptions": _JVM,
+        "spark.driver.extraJavaOptions": short_lived(),
         "spark.python.daemon.module": "lakecore.spark.daemon",
         "spark.sql.shuffle.partitions": 2,
         "spark.ui.enabled": "false",
@@ -68,7 +69,7 @@ def connect_server(
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(_ROOT),
-        "SPARK_LAUNCHER_OPTS": _JVM,
+        "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
     }
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "server.log").open("ab") as log:

@@ -14,24 +14,25 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["SETTINGS", "SHORT_LIVED", "Cluster", "cluster", "processes_below"]
+from tests.support.spark_classes import SHORT_LIVED, short_lived
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that ends before the optimising compiler has paid for itself."""
+__all__ = ["Cluster", "cluster", "processes_below", "settings"]
 
-SETTINGS = {
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
-    "spark.executorEnv.PYTHONPATH": os.getcwd(),
-    "spark.driver.host": "127.0.0.1",
-    "spark.executor.memory": "600m",
-    "spark.task.maxFailures": "20",
-    "spark.excludeOnFailure.enabled": "false",
-    "spark.deploy.maxExecutorRetries": "-1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-"""Settings of a driver whose executors are killed."""
+
+def settings() -> dict[str, str]:
+    """Return settings of a driver whose executors are killed."""
+    return {
+        "spark.driver.extraJavaOptions": short_lived(),
+        "spark.executor.extraJavaOptions": short_lived(),
+        "spark.executorEnv.PYTHONPATH": os.getcwd(),
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "600m",
+        "spark.task.maxFailures": "20",
+        "spark.excludeOnFailure.enabled": "false",
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def cluster(workers: int, *, hosts: bool = False) -> Iterator[Cluster]:
         port = server.getsockname()[1]
     command = [f"{home}/bin/spark-class", "org.apache.spark.deploy"]
     environment = {**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment |= {"SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED, "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
+    environment |= {"SPARK_DAEMON_JAVA_OPTS": short_lived(), "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
     more = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:

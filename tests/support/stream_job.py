@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import lakecore
 from lakecore import spark as lakecore_spark
-from tests.support.spark_cluster import SETTINGS
+from tests.support.spark_cluster import settings
 
 LOCAL = "local[2,4]"
 
@@ -19,7 +19,7 @@ LOCAL = "local[2,4]"
 def main(warehouse: str, checkpoint: str, kind: str, master: str = LOCAL) -> None:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    for key, value in SETTINGS.items() if master != LOCAL else ():
+    for key, value in settings().items() if master != LOCAL else ():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
