@@ -1,10 +1,11 @@
 """Benchmark: reading and writing tables through Spark, next to Paimon's own connector for Spark, on the same files.
 
-    .venv/bin/python -m tests.bench.spark_io [--rows 5000000] [--runs 3] [--figures DIRECTORY]
+    .venv/bin/python -m tests.bench.spark_io [--rows 5000000] [--runs 3] [--warm-up 5] [--figures DIRECTORY]
 
 The peer is paimon-spark-3.5 0.9.0 (the newest release of the connector that can be fetched by its name) on PySpark 3.5; lakecore
-runs on the PySpark of this checkout. Both have a session on two local cores and run in turns; the first task of each,
-with the start of the session, is not among the medians. Reads take every column of a table that Java Paimon wrote to
+runs on the PySpark of this checkout. Both have a session on two local cores and run in turns. The first task of each,
+with the start of the session, and the first `--warm-up` turns of each case, are not among the medians: the JVM compiles code that is new to it for
+some ten runs, and the cases before have not run the same code on both sides. Reads take every column of a table that Java Paimon wrote to
 Spark's format `noop`; those named `…_to_spark` are `Scan.to_spark` for lakecore, the others the format `lakecore`. Writes take the same parquet files to a new table that is `write-only`, so that neither side
 compacts. Java Paimon counts the rows of both tables of each write.
 """
@@ -48,16 +49,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=5, help="turns of each case that are not counted")
     parser.add_argument("--cases", default=",".join((*READS, *FRAMES, *WRITES)))
     parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     options = parser.parse_args(argv)
     measured = conditions([PAIMON, CONNECTOR])
     warehouse = prepare(options.rows, list(READS))
     sides = contestants(warehouse)
-    cases = [compare(sides, warehouse, case, options.runs) for case in options.cases.split(",")]
+    counts = (options.warm_up, options.runs)
+    cases = [compare(sides, warehouse, case, counts) for case in options.cases.split(",")]
     for side in sides.values():
         side.close()
-    whole = {"rows": options.rows, "runs": options.runs, "pyspark_of_peer": PYSPARK, "cases": cases}
+    turns = {"warm_up": options.warm_up, "runs": options.runs}
+    whole = {"rows": options.rows, **turns, "pyspark_of_peer": PYSPARK, "cases": cases}
     write_figures("spark_io", measured, whole, options.figures)
     print(json.dumps(cases, indent=2))
 
@@ -108,15 +112,18 @@ def connector() -> Path:
     return jar
 
 
-def compare(sides: dict[str, Contestant], warehouse: Path, case: str, runs: int) -> dict[str, Any]:
-    """Both sides do one task in turns, once to warm up, and then `runs` times."""
+def compare(
+    sides: dict[str, Contestant], warehouse: Path, case: str, counts: tuple[int, int]
+) -> dict[str, Any]:
+    """Both sides do one task in turns: `counts` are the turns to warm up, and those that are measured."""
+    warm_up, runs = counts
     tasks = _writes(sides, warehouse, case) if case in WRITES else _reads(sides, case)
     measured: dict[str, list[Measured]] = {name: [] for name in sides}
-    for number in range(runs + 1):
+    for number in range(warm_up + runs):
         for name, task in tasks.items():
             new_tables(warehouse, case, name)
             one = sides[name].ask(task)
-            if number:
+            if number >= warm_up:
                 measured[name].append(one)
     if case in WRITES:
         _same_rows(warehouse, case, list(sides))

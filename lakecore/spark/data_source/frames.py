@@ -33,6 +33,7 @@ from lakecore.spark.data_source.request import (
     Parallelism,
 )
 from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.spark.data_source.worker_memory import skip_in_collections
 from lakecore.spark.versions import collect_arrow
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def _task_reader(
             for number in batch.column(0).to_pylist():
                 for rows in read_parts(scan, pickle.loads(tasks[number])):
                     yield columns.convert(rows)
+        skip_in_collections()
 
     return read
 

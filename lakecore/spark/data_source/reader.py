@@ -15,6 +15,7 @@ from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.filters import predicate_of
 from lakecore.spark.data_source.partitions import plan_partitions, read_parts
 from lakecore.spark.data_source.request import Parallelism
+from lakecore.spark.data_source.worker_memory import skip_in_collections
 
 __all__ = ["PushingScanReader", "ScanReader"]
 
@@ -36,6 +37,7 @@ class ScanReader(DataSourceReader):  # type: ignore[misc] # pyspark is not seen 
         for batch in read_parts(self._scan, partition.value or ()):
             if batch.num_rows:
                 yield self._columns.convert(batch)
+        skip_in_collections()
 
 
 class PushingScanReader(ScanReader):

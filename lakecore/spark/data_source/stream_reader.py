@@ -28,6 +28,7 @@ from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.partitions import pack_parts
 from lakecore.spark.data_source.request import Parallelism
 from lakecore.spark.data_source.spark_types import KIND_COLUMN
+from lakecore.spark.data_source.worker_memory import skip_in_collections
 from lakecore.spark.group_member import StoredMember
 from lakecore.table import Table
 
@@ -87,6 +88,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc] # pyspark is n
             for batch in rows.read(part, kinds=True):
                 if batch.num_rows:
                     yield self._columns.convert(self._with_kinds(batch))
+        skip_in_collections()
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Store the position of the consumer: Spark has committed all micro-batches up to `end`."""

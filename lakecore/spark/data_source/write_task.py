@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lakecore.spark.data_source.worker_memory import skip_in_collections
 from lakecore.write.batch_write import BatchWrite
 from lakecore.write.stream_write import StreamWrite
 
@@ -20,7 +21,9 @@ def write_task(write: BatchWrite | StreamWrite, batches: Iterator[pa.RecordBatch
         for batch in batches:
             if batch.num_rows:
                 write.write(batch)
-        return write.prepare_commit(*number)
+        prepared = write.prepare_commit(*number)
+        skip_in_collections()
+        return prepared
     except BaseException:
         write.abort()
         raise
