@@ -132,12 +132,11 @@ setup_java() {
   [ "${major:-0}" -ge $MIN_JAVA ] || die "$command is still ${major:-missing}; point JAVA_HOME to Java $MIN_JAVA or later"
 }
 
-# Fetch Java Paimon before the tests: several of their processes start it at once.
+# Fetch Java Paimon, and compile the oracle of this checkout, before the tests: several of their processes start it at once.
 setup_oracle() {
   local version
   for version in 1.4.2 2.0.0; do
-    [ -f "${PAIMON_JARS:-${ORACLE_HOME:-$HOME/.cache/paimon-oracle}/$version/jars}/.complete" ] && continue
-    say "fetching Java Paimon $version"
+    [ -f "${ORACLE_HOME:-$HOME/.cache/paimon-oracle}/$version/jars/.complete-4" ] || say "fetching Java Paimon $version"
     PAIMON_VERSION=$version tests/oracle/oracle version >/dev/null
   done
   if [ ! -f "${ORACLE_HOME:-$HOME/.cache/paimon-oracle}/hdfs-3.3.6/.complete" ]; then
