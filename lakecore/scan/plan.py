@@ -7,6 +7,7 @@ primary-key bucket are packed individually only if no key can occur twice, else 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from lakecore.scan.changelog_order import changelog_order
 from lakecore.scan.split import SplitPlan
 from lakecore.types.datatypes import RowType
 
-__all__ = ["SplitPolicy", "bucket_splits", "by_bucket", "pack", "plan_splits"]
+__all__ = ["SectionPlan", "SplitPolicy", "bucket_splits", "by_bucket", "pack", "plan_sections", "plan_splits"]
 
 Ints = npt.NDArray[Any]
 
@@ -51,6 +52,9 @@ class SplitPolicy:
         return cls(SPLIT_TARGET.read(raw), OPEN_FILE_COST.read(raw))
 
 
+_EACH_SECTION = SplitPolicy(target_size=1, open_file_cost=1)
+
+
 def plan_splits(
     entries: ManifestEntries,
     policy: SplitPolicy,
@@ -76,6 +80,49 @@ def plan_splits(
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
     keyed = _KeyedFiles(entries, policy, key_type, order, bounds, as_changelog)
     return _plan_keyed(keyed, keys_unique=keys_unique, unordered=unordered)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SectionPlan:
+    """This plan has a split for each section of the splits of another plan that merge rows: a section of one
+    file needs no merge. The other splits are those of that plan.
+    """
+
+    plan: SplitPlan
+    origin: Ints
+    """This is the number of the split of the other plan that each split is of, in ascending order."""
+
+    def joined(self, mask: npt.NDArray[np.bool_]) -> SplitPlan:
+        """Return a plan of the splits where `mask` is true, in which those of one origin are one split."""
+        chosen, origin = self.plan.select(mask), self.origin[mask]
+        if not len(origin):
+            return chosen
+        heads = np.flatnonzero(np.diff(origin, prepend=-1))
+        alone = np.diff(np.append(heads, len(origin))) == 1
+        return replace(
+            chosen,
+            starts=np.append(chosen.starts[heads], chosen.starts[-1]),
+            raw_convertible=chosen.raw_convertible[heads] & alone,
+        )
+
+
+def plan_sections(plan: SplitPlan, key_type: RowType) -> SectionPlan:
+    """Cut the splits of a plan (of `plan_splits`, with this key) that merge rows into their sections.
+
+    It costs what `plan_splits` does for the files of these splits.
+    """
+    merged = np.flatnonzero(~plan.raw_convertible)
+    if not len(merged):
+        return SectionPlan(plan, np.arange(len(plan)))
+    files = _KeyedFiles(plan.entries, _EACH_SECTION, key_type, plan.order.copy(), plan.starts, False)
+    starts, raw = _merge(files, merged)
+    every = np.concatenate([plan.starts[:-1][plan.raw_convertible], starts])
+    sort = np.argsort(every)
+    raw = np.concatenate([np.ones(len(every) - len(raw), np.bool_), raw])[sort]
+    starts = every[sort]
+    origin = np.searchsorted(plan.starts, starts, side="right") - 1
+    starts = np.append(starts, plan.starts[-1])
+    return SectionPlan(replace(plan, order=files.order, starts=starts, raw_convertible=raw), origin)
 
 
 def bucket_splits(entries: ManifestEntries) -> SplitPlan:

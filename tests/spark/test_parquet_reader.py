@@ -110,6 +110,24 @@ def test_splits_of_both_readers_are_united(session: SparkSession, name: str) -> 
         table.scan().to_spark(session, reader="spark")
 
 
+def test_files_of_one_split_are_divided_between_the_readers(session: SparkSession, tmp_path: Path) -> None:
+    """Six files of one bucket, of which two have keys of their own and no deletes: these are read by Spark."""
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    definition = {"columns": ["k INT", "v BIGINT"], "primaryKeys": ["k"]}
+    table = catalog.create_table("d.t", {**definition, "options": {"bucket": "1", "write-only": "true"}})
+    for turn, first in enumerate((0, 10, 11, 20, 30)):
+        keys = pa.array(range(first, first + 3), pa.int32())
+        table.write(pa.table({"k": keys, "v": [turn] * 3}))
+    table.delete("k = 30")
+    values = {0: 0, 1: 0, 2: 0, 10: 1, 11: 2, 12: 2, 13: 2, 20: 3, 21: 3, 22: 3, 31: 4, 32: 4}
+    frame = table.scan().to_spark(session)
+    assert len(frame.inputFiles()) == 2
+    assert "MapInArrow" in plan_of(frame)
+    assert dict(map(tuple, frame.collect())) == values
+    narrow = table.scan(where="v <> 3 and k > 1", columns=["k"]).to_spark(session)
+    assert sorted(row.k for row in narrow.collect()) == [k for k, v in values.items() if v != 3 and k > 1]
+
+
 CONDITIONS = (
     "i = 3", "i <> 3", "i < 3 or i >= 7", "not (i <= 3)", "i in (1, 2, 99)", "i not in (1, 2)", "i is null",
     "i is not null and s > 'b'", "s = ''", "s like 'a%'", "s not like '_\\%%'", "s like '%\n%'", "s < 'é'",

@@ -5,7 +5,7 @@ table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import field, replace
 from functools import partial
@@ -25,7 +25,13 @@ from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.row_parts.part_rows import with_parts
 from lakecore.read.source.row_parts.selection import check_list, choose_columns
-from lakecore.read.source.scan_facts import Span, certain_counts, exact_splits, partition_predicate
+from lakecore.read.source.scan_facts import (
+    Span,
+    certain_counts,
+    exact_splits,
+    partition_predicate,
+    section_plan,
+)
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
@@ -206,8 +212,8 @@ class Scan:
     def count(self) -> int:
         """Return the number of rows, at most `limit`.
 
-        It is found in metadata for files that need no merge, if `where` has conditions on partition columns
-        only; other rows are read. Raises the errors of `plan` and `read`.
+        It is found in metadata for files whose keys no other file may have, if `where` has conditions on
+        partition columns only; other rows are read. Raises the errors of `plan` and `read`.
         """
         rows = exact_splits(self.source, self.where)
         narrow = replace(self, columns=self.columns[:1])
@@ -215,9 +221,11 @@ class Scan:
         for parts in self.plans():
             unknown = parts
             if rows is not None and isinstance(parts, SplitPlan):
-                counts = certain_counts(rows, parts)
+                sections = section_plan(rows, parts)
+                counts = certain_counts(rows, sections.plan)
                 total += int(counts[counts >= 0].sum())
-                unknown = parts.select(counts < 0)
+                unknown = sections.joined(counts < 0)
+                del sections
             for part in unknown:
                 if self.limit is not None and total >= self.limit:
                     return self.limit
@@ -228,8 +236,8 @@ class Scan:
     def min_max(self) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
         """Return the least and the greatest value of each column, null without one; NaN is left out.
 
-        They are found in metadata for whole numbers, dates and decimals of files that need no merge, if
-        `where` has conditions on partition columns only; other columns and files are read. Raises
+        They are found in metadata for whole numbers, dates and decimals of files whose keys no other file may
+        have, if `where` has conditions on partition columns only; other columns and files are read. Raises
         InvalidInputError with a limit, and for columns that have no order.
         """
         if self.limit is not None:
@@ -238,9 +246,7 @@ class Scan:
             )
         rows = exact_splits(self.source, self.where)
         spans = {name: Span(self.row_type.field(name)) for name in self.columns}
-        for part in chain.from_iterable(
-            plan.with_objects() if isinstance(plan, SplitPlan) else plan for plan in self.plans()
-        ):
+        for part in chain.from_iterable(_sections_first(rows, plan) for plan in self.plans()):
             open_columns = [
                 name for name, span in spans.items() if rows is None or not span.add_certain(rows, part)
             ]
@@ -333,6 +339,17 @@ class Scan:
     def to_pandas(self) -> Any:
         """Read all rows into a pandas DataFrame. It needs pandas (`pip install lakecore[pandas]`)."""
         return self.to_arrow().to_pandas()
+
+
+def _sections_first(rows: SnapshotRows | None, plan: Sequence[Any]) -> Iterable[Any]:
+    """Yield the parts of a plan; of the splits that merge rows the sections that need no merge first."""
+    if not isinstance(plan, SplitPlan):
+        return plan
+    if rows is None:
+        return plan.with_objects()
+    sections = section_plan(rows, plan)
+    merges = ~sections.plan.raw_convertible
+    return chain(sections.plan.select(~merges).with_objects(), sections.joined(merges).with_objects())
 
 
 def _plans(source: RowSource, where: Predicate | None, most: int) -> Iterator[Sequence[Any]]:

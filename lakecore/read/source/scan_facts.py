@@ -33,11 +33,19 @@ from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.row.binary_row import decode_row
 from lakecore.row.values import array_values, values_array
+from lakecore.scan.plan import SectionPlan, plan_sections
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot, with_nullable
 
-__all__ = ["Span", "certain_bounds", "certain_counts", "exact_splits", "partition_predicate"]
+__all__ = [
+    "Span",
+    "certain_bounds",
+    "certain_counts",
+    "exact_splits",
+    "partition_predicate",
+    "section_plan",
+]
 
 Bounds = tuple[Any, Any]
 Counts = npt.NDArray[np.int64]
@@ -90,6 +98,16 @@ def exact_splits(source: Any, where: Predicate | None) -> SnapshotRows | None:
         return None
     partitions = frozenset(rows.context.schema.partition_keys)
     return rows if where is None or columns_of(where) <= partitions else None
+
+
+def section_plan(rows: SnapshotRows, plan: SplitPlan) -> SectionPlan:
+    """Return the plan with a split for each section of the splits that merge rows, because a section of one
+    file has certain rows; the plan as it is where files are not in the order of the key.
+    """
+    context = rows.context
+    if not context.keyed or context.options.pk_clustering_override:
+        return SectionPlan(plan, np.arange(len(plan)))
+    return plan_sections(plan, context.schema.key_type)
 
 
 def certain_counts(rows: SnapshotRows, plan: SplitPlan) -> Counts:

@@ -9,7 +9,7 @@ import pytest
 
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.scan.plan import SplitPolicy, plan_splits
+from lakecore.scan.plan import SplitPolicy, plan_sections, plan_splits
 from lakecore.scan.split import SplitPlan
 from tests.support import datadriven
 from tests.support.builders import data_file, manifest_entry, table_schema
@@ -46,6 +46,35 @@ def test_append_files_are_packed_by_sequence() -> None:
     assert found.file_count == 6
     assert found.size == 642
     assert found.row_count == 60
+
+
+def test_splits_that_merge_are_cut_into_sections_and_joined_again() -> None:
+    found = plan(
+        (OTHER, 0, file("a", 9, 30, 39)),
+        (OTHER, 0, file("b", 9, 0, 9, 5)),
+        (OTHER, 0, file("c", 9, 5, 15)),
+        (OTHER, 0, file("d", 9, 20, 29, 5)),
+        (OTHER, 0, file("e", 9, 40, 49, 5, deletes=2)),
+        (EMPTY_ROW, 0, file("f", 60, 0, 9, 5)),
+        (EMPTY_ROW, 0, file("g", 60, 10, 19, 5)),
+        (EMPTY_ROW, 1, file("h", 9, 0, 9)),
+        (EMPTY_ROW, 1, file("i", 9, 0, 9, 5)),
+    )
+    assert text(found) == "merge:a,b,c,d,e raw:f raw:g merge:h,i"
+    sections = plan_sections(found, KEY_TYPE)
+    assert text(sections.plan) == "merge:b,c raw:d raw:a merge:e raw:f raw:g merge:h,i"
+    assert sections.origin.tolist() == [0, 0, 0, 0, 1, 2, 3]
+    assert text(found) == "merge:a,b,c,d,e raw:f raw:g merge:h,i", "the plan itself stays"
+    assert text(sections.joined(~sections.plan.raw_convertible)) == "merge:b,c,e merge:h,i"
+    assert text(sections.joined(sections.plan.raw_convertible)) == "merge:d,a raw:f raw:g"
+    assert text(sections.joined(sections.origin < 0)) == ""
+
+
+def test_a_plan_without_merges_has_no_sections() -> None:
+    for found in (plan(), plan(file("a"), file("b", 60), keyed=False)):
+        sections = plan_sections(found, KEY_TYPE)
+        assert sections.plan is found
+        assert text(sections.joined(found.raw_convertible)) == text(found)
 
 
 def test_small_files_cost_their_opening() -> None:

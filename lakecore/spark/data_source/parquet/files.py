@@ -12,6 +12,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.index.definition import READ_ENABLED, index_specs
@@ -20,7 +22,8 @@ from lakecore.predicate.tree import Predicate, columns_of, conjunction, conjunct
 from lakecore.read.columns.evolve import same_values
 from lakecore.read.context import ReadContext
 from lakecore.read.source.scan import Scan
-from lakecore.read.source.scan_facts import certain_counts, exact_splits
+from lakecore.read.source.scan_facts import certain_counts, exact_splits, section_plan
+from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.spark.data_source.parquet.footers import FooterCheck
 from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot
@@ -79,7 +82,7 @@ def parquet_files(scan: Scan, parts: Sequence[Any], *, alone: bool = False) -> F
     stored = context.schema.row_type.select(row_type.names)  # of ROWs with the fields that are not read
     _check_table(stored, context)
     _check_count(context, parts)
-    paths, others, reason = _divide(context, parts, certain_counts(rows, parts), stored, alone=alone)
+    paths, others, reason = _divide(rows, parts, stored, alone=alone)
     if not paths:
         raise UnsupportedError(reason or "no split has rows")
     return FilePlan(paths=paths, row_type=row_type, where=where, others=others, reason=reason)
@@ -106,35 +109,38 @@ def _read_columns(scan: Scan, context: ReadContext, where: Predicate | None) -> 
 
 
 def _divide(
-    context: ReadContext, plan: SplitPlan, counts: Any, row_type: RowType, *, alone: bool
+    rows: SnapshotRows, plan: SplitPlan, row_type: RowType, *, alone: bool
 ) -> tuple[tuple[str, ...], tuple[Split, ...], str | None]:
-    """Return the files for Spark, the splits for lakecore, and why lakecore reads these."""
+    """Return the files for Spark, the splits for lakecore, and why lakecore reads these. Of a split that
+    merges rows, Spark reads the files whose keys no other file may have.
+    """
     check = FooterCheck(row_type)
     paths: list[str] = []
-    others: list[Split] = []
-    reason = _merge_reason(context, counts)
-    gives_up = alone and reason is not None
+    sections = section_plan(rows, plan)
+    merges = certain_counts(rows, sections.plan) < 0
+    reason = _merge_reason(rows.context, len(set(sections.origin[merges].tolist())), len(plan))
+    if alone and reason is not None:
+        return (), tuple(plan.with_objects()), reason
+    for_lakecore = merges.copy()
     refused = 0
-    for split, count in zip(plan.with_objects(), counts.tolist(), strict=True):
-        if count < 0 or gives_up:
-            others.append(split)
-            continue
+    certain = sections.plan.select(~merges).with_objects()
+    for number, split in zip(np.flatnonzero(~merges).tolist(), certain, strict=True):
         try:
-            paths += _checked_files(context, split, row_type, check)
+            paths += _checked_files(rows.context, split, row_type, check)
         except UnsupportedError as err:
             refused += 1
-            others.append(split)
+            for_lakecore[number] = True
             reason = reason or str(err)
-            gives_up = alone or (not paths and refused == _MOST_REFUSED)
-    return (() if alone and others else tuple(paths)), tuple(others), reason
+            if alone or (not paths and refused == _MOST_REFUSED):
+                return (), tuple(plan.with_objects()), reason
+    return tuple(paths), tuple(sections.joined(for_lakecore).with_objects()), reason
 
 
-def _merge_reason(context: ReadContext, counts: Any) -> str | None:
-    merged = int((counts < 0).sum())
+def _merge_reason(context: ReadContext, merged: int, count: int) -> str | None:
     if not merged:
         return None
     remedy = "; compact the table" if context.keyed else ""
-    return f"rows of {merged} of {len(counts)} splits are merged{remedy}"
+    return f"rows of {merged} of {count} splits are merged{remedy}"
 
 
 def _checked_files(context: ReadContext, split: Split, row_type: RowType, check: FooterCheck) -> list[str]:

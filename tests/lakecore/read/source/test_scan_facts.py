@@ -64,6 +64,25 @@ def test_keys_that_are_merged_are_read() -> None:
     assert [one.as_py() for one in table.scan(where="k = 2").min_max()["v"]] == [None, None]
 
 
+def test_files_whose_keys_no_other_file_has_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five files of one bucket, of which two share keys: these two are one split, and the only one."""
+    table = key_table(memory_catalog())
+    for start in (0, 10, 20, 30, 12):
+        table.upsert(pa.table({"k": pa.array(range(start, start + 5), pa.int32()), "v": [str(start)] * 5}))
+    read: list[int] = []
+    right = SnapshotRows.read
+
+    def recording(self: SnapshotRows, split: Any, *others: Any, **options: Any) -> Any:
+        read.append(len(split.files))
+        return right(self, split, *others, **options)
+
+    monkeypatch.setattr(SnapshotRows, "read", recording)
+    scan = table.scan(columns=["k"])
+    assert len(scan.plan()) == 1
+    assert (scan.count(), read) == (22, [2])
+    assert ([one.as_py() for one in scan.min_max()["k"]], read) == ([0, 34], [2, 2])
+
+
 def test_refusals() -> None:
     table = append_table(memory_catalog(), ("v INT", "l ARRAY<INT>"))
     with pytest.raises(InvalidInputError, match="leave the limit out"):

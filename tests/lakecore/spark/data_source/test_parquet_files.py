@@ -96,6 +96,28 @@ def test_splits_that_need_a_merge_are_read_by_lakecore(catalog: lakecore.Filesys
     assert len(parquet_files(scan, plan_parts(scan)).paths) == 1
 
 
+def test_files_whose_keys_no_other_file_has_are_read_by_spark(catalog: lakecore.FilesystemCatalog) -> None:
+    """Of the one split of a bucket: Spark reads two files of six, lakecore the others as one split."""
+    options = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table("d.m", {"columns": COLUMNS, "primaryKeys": ["k"], "options": options})
+    for first in (0, 10, 11, 20, 30):
+        table.write(rows(first))
+    table.delete("k = 30")
+    scan = table.scan()
+    assert len(scan.plan()) == 1
+    plan = parquet_files(scan, plan_parts(scan))
+    files = [pq.read_table(path, columns=["k"]).column("k")[0].as_py() for path in plan.paths]
+    assert files == [0, 20]
+    assert [(len(split.files), split.raw_convertible) for split in plan.others] == [(4, False)]
+    assert plan.reason == "rows of 1 of 1 splits are merged; compact the table"
+    with pytest.raises(UnsupportedError, match="rows of 1 of 1 splits are merged"):
+        paths(scan)
+    Path(plan.paths[0]).write_bytes(b"PAR1")
+    narrower = parquet_files(scan, plan_parts(scan))
+    assert narrower.paths == plan.paths[1:]
+    assert [len(split.files) for split in narrower.others] == [5]
+
+
 def test_a_keyed_table_is_read_after_its_compaction(catalog: lakecore.FilesystemCatalog) -> None:
     keyed = {"primaryKeys": ["k"], "options": {"bucket": "1", "write-only": "true"}}
     table = written(catalog, **keyed)
