@@ -102,12 +102,11 @@ def exact_splits(source: Any, where: Predicate | None) -> SnapshotRows | None:
 
 def section_plan(rows: SnapshotRows, plan: SplitPlan) -> SectionPlan:
     """Return the plan with a split for each section of the splits that merge rows, because a section of one
-    file has certain rows; the plan as it is where files are not in the order of the key.
+    file has certain rows.
     """
-    context = rows.context
-    if not context.keyed or context.options.pk_clustering_override:
+    if not rows.context.keyed:
         return SectionPlan(plan, np.arange(len(plan)))
-    return plan_sections(plan, context.schema.key_type)
+    return plan_sections(plan, rows.context.schema.key_type)
 
 
 def certain_counts(rows: SnapshotRows, plan: SplitPlan) -> Counts:
