@@ -23,6 +23,7 @@ from lakecore.predicate.tree import (
     Like,
     NotIn,
     StartsWith,
+    equal_values,
 )
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
@@ -118,10 +119,8 @@ def _is_nan(value: Any) -> bool:
 
 
 def _exact(values: tuple[Any, ...], data_type: AtomicType) -> tuple[Any, ...]:
-    """Return values as they are stored. Zero is two values of a float, which a predicate takes for one."""
-    stored_values = [stored_value(value, data_type) for value in values]
-    if data_type.root in _FLOATS and any(value == 0 for value in values):
-        stored_values += [stored_value(zero, data_type) for zero in (-0.0, 0.0)]
+    """Return the values that are equal to one of `values`, as they are stored."""
+    stored_values = (stored_value(value, data_type) for value in equal_values(values, data_type))
     return tuple(dict.fromkeys(stored_values))
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from lakecore.data_class import dataclass
+from lakecore.types.datatypes import AtomicType, DataType, TypeRoot
 
 __all__ = [
     "And",
@@ -31,9 +32,14 @@ __all__ = [
     "columns_of",
     "conjunction",
     "conjuncts",
+    "equal_values",
     "negated",
     "restricted",
 ]
+
+
+_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+_ZEROS = (-0.0, 0.0)
 
 
 class Comparison(Enum):
@@ -195,6 +201,14 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
             return columns_of(leaf)
         case _:
             return frozenset((predicate.column,))
+
+
+def equal_values(values: tuple[Any, ...], data_type: DataType) -> tuple[Any, ...]:
+    """Return the values of a column of that type that are equal to one of `values`. -0.0 and 0.0 are equal,
+    but are stored, hashed and indexed as two values.
+    """
+    is_float = isinstance(data_type, AtomicType) and data_type.root in _FLOATS
+    return (*(value for value in values if value != 0), *_ZEROS) if is_float and 0 in values else values
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:

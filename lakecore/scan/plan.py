@@ -107,7 +107,8 @@ class SectionPlan:
 
 
 def plan_sections(plan: SplitPlan, key_type: RowType) -> SectionPlan:
-    """Cut the splits of a plan (of `plan_splits`, with this key) that merge rows into their sections.
+    """Cut the splits of a plan (of `plan_splits`, with this key) that merge rows into their sections. An
+    append table has none.
 
     It costs what `plan_splits` does for the files of these splits.
     """

@@ -23,13 +23,22 @@ from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.stats import ColumnStats, may_match
-from lakecore.predicate.tree import Compare, Comparison, In, Predicate, columns_of, conjuncts, restricted
+from lakecore.predicate.tree import (
+    Compare,
+    Comparison,
+    In,
+    Predicate,
+    columns_of,
+    conjuncts,
+    equal_values,
+    restricted,
+)
 from lakecore.row.bucket import assign_buckets
 from lakecore.row.values import rows_batch
 from lakecore.scan.partition_request import matching_partitions
 from lakecore.scan.stats_columns import arities, row_column
 from lakecore.types.arrow import arrow_schema
-from lakecore.types.datatypes import AtomicType, DataField, DataType, RowType, TypeRoot, with_nullable
+from lakecore.types.datatypes import DataField, RowType, with_nullable
 
 __all__ = ["SchemaOf", "prune_buckets", "prune_files", "prune_indexed", "prune_partitions"]
 
@@ -39,8 +48,6 @@ Ints: TypeAlias = npt.NDArray[Any]
 
 _MAX_KEYS = 1000
 _INDEX_CHUNK = 4096
-_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-_ZEROS = (-0.0, 0.0)
 
 
 def prune_partitions(
@@ -89,17 +96,9 @@ def _key_rows(predicate: Predicate, keys: RowType) -> list[tuple[Any, ...]] | No
                 values[column] = listed
     if any(name not in values for name in keys.names):
         return None
-    columns = [_stored_values(values[field.name], field.type) for field in keys.fields]
+    columns = [equal_values(values[field.name], field.type) for field in keys.fields]
     count = int(np.prod([len(column) for column in columns]))
     return list(product(*columns)) if 0 < count <= _MAX_KEYS else None
-
-
-def _stored_values(values: tuple[Any, ...], data_type: DataType) -> tuple[Any, ...]:
-    """Return the values that are equal to one of `values`. -0.0 and 0.0 are equal, and hash to two
-    buckets.
-    """
-    is_float = isinstance(data_type, AtomicType) and data_type.root in _FLOATS
-    return (*(value for value in values if value != 0), *_ZEROS) if is_float and 0 in values else values
 
 
 def _same_types(entries: ManifestEntries, keys: RowType, schema_of: SchemaOf) -> bool:

@@ -1,4 +1,4 @@
-"""A class archive with the classes of Spark SQL: the JVMs of tests map them instead of loading and checking each.
+"""This module makes an archive with the classes of Spark SQL, which the JVMs of tests map instead of loading each.
 
 A session that writes, reads and follows a table spends 7.0 CPU seconds of its JVM with it and 13.5 without (Java 17,
 Spark 4.2). The archive of lakecore itself (lakecore/spark/class_archive.py) has the classes of units, without SQL. The

@@ -30,9 +30,9 @@ from lakecore.read.source.scan_facts import (
     certain_counts,
     exact_splits,
     partition_predicate,
-    section_plan,
 )
 from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.scan.plan import plan_sections
 from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
@@ -221,7 +221,7 @@ class Scan:
         for parts in self.plans():
             unknown = parts
             if rows is not None and isinstance(parts, SplitPlan):
-                sections = section_plan(rows, parts)
+                sections = plan_sections(parts, rows.context.schema.key_type)
                 counts = certain_counts(rows, sections.plan)
                 total += int(counts[counts >= 0].sum())
                 unknown = sections.joined(counts < 0)
@@ -347,7 +347,7 @@ def _sections_first(rows: SnapshotRows | None, plan: Sequence[Any]) -> Iterable[
         return plan
     if rows is None:
         return plan.with_objects()
-    sections = section_plan(rows, plan)
+    sections = plan_sections(plan, rows.context.schema.key_type)
     merges = ~sections.plan.raw_convertible
     return chain(sections.plan.select(~merges).with_objects(), sections.joined(merges).with_objects())
 

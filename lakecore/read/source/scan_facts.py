@@ -33,7 +33,6 @@ from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.row.binary_row import decode_row
 from lakecore.row.values import array_values, values_array
-from lakecore.scan.plan import SectionPlan, plan_sections
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot, with_nullable
@@ -44,7 +43,6 @@ __all__ = [
     "certain_counts",
     "exact_splits",
     "partition_predicate",
-    "section_plan",
 ]
 
 Bounds = tuple[Any, Any]
@@ -98,15 +96,6 @@ def exact_splits(source: Any, where: Predicate | None) -> SnapshotRows | None:
         return None
     partitions = frozenset(rows.context.schema.partition_keys)
     return rows if where is None or columns_of(where) <= partitions else None
-
-
-def section_plan(rows: SnapshotRows, plan: SplitPlan) -> SectionPlan:
-    """Return the plan with a split for each section of the splits that merge rows, because a section of one
-    file has certain rows.
-    """
-    if not rows.context.keyed:
-        return SectionPlan(plan, np.arange(len(plan)))
-    return plan_sections(plan, rows.context.schema.key_type)
 
 
 def certain_counts(rows: SnapshotRows, plan: SplitPlan) -> Counts:

@@ -22,8 +22,9 @@ from lakecore.predicate.tree import Predicate, columns_of, conjunction, conjunct
 from lakecore.read.columns.evolve import same_values
 from lakecore.read.context import ReadContext
 from lakecore.read.source.scan import Scan
-from lakecore.read.source.scan_facts import certain_counts, exact_splits, section_plan
+from lakecore.read.source.scan_facts import certain_counts, exact_splits
 from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.scan.plan import plan_sections
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.spark.data_source.parquet.footers import FooterCheck
 from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot
@@ -116,7 +117,7 @@ def _divide(
     """
     check = FooterCheck(row_type)
     paths: list[str] = []
-    sections = section_plan(rows, plan)
+    sections = plan_sections(plan, rows.context.schema.key_type)
     merges = certain_counts(rows, sections.plan) < 0
     reason = _merge_reason(rows.context, len(set(sections.origin[merges].tolist())), len(plan))
     if alone and reason is not None:

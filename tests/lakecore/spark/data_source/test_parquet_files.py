@@ -97,7 +97,7 @@ def test_splits_that_need_a_merge_are_read_by_lakecore(catalog: lakecore.Filesys
 
 
 def test_files_whose_keys_no_other_file_has_are_read_by_spark(catalog: lakecore.FilesystemCatalog) -> None:
-    """Of the one split of a bucket: Spark reads two files of six, lakecore the others as one split."""
+    """Spark reads two of the six files of a split, and lakecore reads the others as one split."""
     options = {"bucket": "1", "write-only": "true"}
     table = catalog.create_table("d.m", {"columns": COLUMNS, "primaryKeys": ["k"], "options": options})
     for first in (0, 10, 11, 20, 30):

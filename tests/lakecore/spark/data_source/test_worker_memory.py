@@ -1,4 +1,4 @@
-"""What a worker of Spark leaves out of its garbage collections."""
+"""A worker of Spark leaves what it has imported out of its garbage collections."""
 
 from __future__ import annotations
 
