@@ -104,7 +104,7 @@ race: setup-tests ## Java Paimon and lakecore commit to one table, each commit i
 side-by-side: setup-tests ## Java writes nine kinds of tables while lakecore does its chores on them: MINUTES=10 SEED=1
 	$(VENV) -m tests.bench.side_by_side --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 
-mutants: setup-tests ## one-line bugs in a copy: do tests catch them, are wrong rows refused: JOBS=2 MUTANTS='--only ID'
+mutants: setup-tests ## one-line bugs in a copy: do tests catch them, are wrong rows refused: JOBS=2 MUTANTS='--only ID', or '--random 100 --seed 1'
 	@test -f .cache/mutants/calls.jsonl || $(VENV) -m tests.mutants.calls
 	$(VENV) -m tests.mutants --jobs $(or $(JOBS),2) $(MUTANTS)
 

@@ -2,11 +2,13 @@
 
     python -m tests.mutants [--part battery|tests|both] [--only ID …] [--area AREA …] [--changed] [--jobs 1]
                             [--minutes M] [--quick] [--figures DIRECTORY] [--summary]
+                            [--random COUNT [--seed 1] [--of PATH …]]
 
 Does a test fail? And where the bug makes a compaction write wrong rows: does the default proof, or the check of the commit,
 refuse them? Results are kept in `.cache/mutants` and hold until what they depend on changes; a run that is stopped goes on
 where it was. `--changed`: mutants of files that differ from the last commit's parent. `--baseline`: no bug at all, which must
 leave the battery as it is, and every test that caught something green. `--summary`: what is known, without running anything.
+`--random`: instead of the lists, so many bugs drawn from the source of these files and folders (`random_bugs`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tests.mutants.cases import CASES
 from tests.mutants.catalogue import LISTS, ROOT, Mutant, mutants
 from tests.mutants.children import collect_tests, warm_up
 from tests.mutants.choice import Wave
+from tests.mutants.random_bugs import bugs
 from tests.mutants.runner import CACHE, Result, Runner
 
 PARTS = ("battery", "tests")
@@ -51,6 +54,9 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=list(CASES), metavar="CASE", help="of the battery")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--baseline", action="store_true")
+    parser.add_argument("--random", type=int, default=0, metavar="COUNT")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--of", nargs="+", type=Path, default=[ROOT / "lakecore"], metavar="PATH")
     wanted = parser.parse_args()
     measured = conditions()
     chosen = _chosen(wanted)
@@ -67,13 +73,13 @@ def main() -> None:
             _run_all(_mixed(chosen), part, runners, until, quick=wanted.quick)
     figures = _figures(chosen, runners[0])
     _show(figures, runners[0])
-    some = wanted.only or wanted.area or wanted.changed
+    some = wanted.only or wanted.area or wanted.changed or wanted.random
     if not some or wanted.figures != FIGURES:
         write_figures("mutants", measured, figures, wanted.figures)
 
 
 def _chosen(wanted: argparse.Namespace) -> list[Mutant]:
-    found = list(mutants(wanted.lists))
+    found = _all_of(wanted)
     if unknown := set(wanted.only) - {mutant.id for mutant in found}:
         sys.exit(f"no such mutant: {', '.join(sorted(unknown))}")
     if wanted.only:
@@ -85,6 +91,14 @@ def _chosen(wanted: argparse.Namespace) -> list[Mutant]:
         changed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         found = [mutant for mutant in found if mutant.file in changed]
     return found
+
+
+def _all_of(wanted: argparse.Namespace) -> list[Mutant]:
+    if not wanted.random:
+        return list(mutants(wanted.lists))
+    if missing := [str(path) for path in wanted.of if not path.exists()]:
+        sys.exit(f"no such file or folder: {', '.join(missing)}")
+    return bugs([path.resolve() for path in wanted.of], wanted.seed, wanted.random)
 
 
 def _mixed(chosen: Sequence[Mutant]) -> list[Mutant]:
@@ -132,8 +146,8 @@ def _run_one(mutant: Mutant, part: str, runner: Runner, until: float | None, qui
     )
     if result["verdict"] == "caught" or not quick:
         runner.keep(mutant, part, result)
-    why = result.get("why") or result.get("by") or ""
-    print(f"{part} {result['verdict']:9} {result['seconds']:6.1f} s  {mutant.id}  {why[:110]}", flush=True)
+    why = result.get("why") or result.get("by") or mutant.says
+    print(f"{part} {result['verdict']:9} {result['seconds']:6.1f} s  {mutant.id}  {why[:160]}", flush=True)
 
 
 def _baseline(chosen: Sequence[Mutant], runner: Runner) -> int:
