@@ -35,6 +35,8 @@ from tests.mutants.runner import CACHE, Result, Runner
 PARTS = ("battery", "tests")
 _TESTS = [f"tests/{name}" for name in ("lakecore", "faults", "golden", "operators", "contract", "model")]
 """What is imported before the first mutant; other tests are when they are run."""
+_SECONDS, _QUICK_SECONDS = 120, 20
+"""Time that one test has."""
 _QUICK_WAVES = 2
 """The test that caught it before, or a few more, and the likeliest ones."""
 
@@ -61,7 +63,14 @@ def main() -> None:
     measured = conditions()
     chosen = _chosen(wanted)
     runners = [
-        Runner(number, wanted.cache.resolve(), ROOT, tuple(wanted.cases)) for number in range(wanted.jobs)
+        Runner(
+            number,
+            wanted.cache.resolve(),
+            ROOT,
+            tuple(wanted.cases),
+            _QUICK_SECONDS if wanted.quick else _SECONDS,
+        )
+        for number in range(wanted.jobs)
     ]
     parts = PARTS if wanted.part == "both" else (wanted.part,)
     if wanted.baseline:

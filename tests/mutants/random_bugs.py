@@ -31,12 +31,12 @@ _OPERATORS = {
 }  # fmt: skip
 _OPERATOR = re.compile(r"not\s+in|is\s+not|\b(?:in|is|and|or)\b|<<|>>|//|[<>=!]=|[<>+\-*%&|]")
 _PAIRS = (
-    ("min", "max"), ("any", "all"), ("minimum", "maximum"), ("argmin", "argmax"), ("append", "extend"), ("sorted", "list"),
+    ("min", "max"), ("any", "all"), ("minimum", "maximum"), ("argmin", "argmax"), ("append", "extend"),
     ("startswith", "endswith"), ("union", "intersection"), ("issubset", "issuperset"), ("isdisjoint", "issuperset"),
     ("bisect_left", "bisect_right"), ("partition", "rpartition"), ("first", "last"), ("lower", "upper"), ("keys", "values"),
     ("logical_and", "logical_or"), ("removeprefix", "removesuffix"), ("takewhile", "dropwhile"), ("ceil", "floor"),
 )  # fmt: skip
-_NAMES = {old: new for one, other in _PAIRS for old, new in ((other, one), (one, other))}
+_NAMES = {old: new for one, other in _PAIRS for old, new in ((other, one), (one, other))} | {"sorted": "list"}
 _LITERALS = {"left": "right", "right": "left"}
 
 
@@ -196,7 +196,8 @@ def _of_constant(node: ast.Constant, lines: _Lines) -> Iterator[Change]:
 def _of_call(node: ast.Call, lines: _Lines) -> Iterator[Change]:
     """Two arguments exchanged, or the function for its counterpart."""
     for one, other in zip(node.args, node.args[1:], strict=False):
-        if not isinstance(one, ast.Starred) and not isinstance(other, ast.Starred):
+        starred = isinstance(one, ast.Starred) or isinstance(other, ast.Starred)
+        if not starred and lines.of(one) != lines.of(other):
             between = lines.text[lines.end(one) : lines.start(other)]
             yield lines.start(one), lines.end(other), lines.of(other) + between + lines.of(one)
     called = node.func

@@ -44,12 +44,14 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Runner:
-    """`number` tells runners apart that work side by side, each with a copy of the tree in `cache`. `cases`: of the battery."""
+    """`number` tells runners apart that work side by side, each with a copy of the tree in `cache`. `cases`: of the battery.
+    `patience`: seconds that a test may take; one that a bug does not let end takes them twice."""
 
     number: int = 0
     cache: Path = CACHE
     root: Path = ROOT
     cases: tuple[str, ...] = tuple(CASES)
+    patience: int = 120
     green: set[str] = field(default_factory=set)
     """Tests that passed without a bug in this run."""
 
@@ -185,7 +187,7 @@ class Runner:
 
     def _run(self, mutant: Mutant | None, tests: tuple[str, ...]) -> tuple[str, str]:
         try:
-            code, failed = self._with(mutant, partial(_pytest, tests), _TESTS_SECONDS)
+            code, failed = self._with(mutant, partial(_pytest, tests, self.patience), _TESTS_SECONDS)
         except OutOfTimeError:
             return "caught", "no end"
         except DiedError:
@@ -259,7 +261,7 @@ def _elsewhere(work: Callable[[], Any]) -> Any:
     return work()
 
 
-def _pytest(tests: tuple[str, ...]) -> tuple[int, str]:
+def _pytest(tests: tuple[str, ...], patience: int) -> tuple[int, str]:
     """In a child: the exit code of pytest, and the first test that failed."""
     import pytest
 
@@ -268,7 +270,7 @@ def _pytest(tests: tuple[str, ...]) -> tuple[int, str]:
         if not str(getattr(sys.modules[name], "__file__", "")).startswith(here):
             del sys.modules[name]  # they are to be those of the directory that the child is in
     chosen = _Chosen(tests)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=120", "--no-header", "--tb=line"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", f"timeout={patience}", "--no-header", "--tb=line"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported already
     code = int(pytest.main([*options, "-m", "not slow and not alone", *chosen.files], plugins=[chosen]))
     code = 0 if code == _NO_TESTS else code

@@ -55,6 +55,7 @@ def test_each_kind_of_bug(text: str, expected: set[str]) -> None:
         "def f(a: int | None = 3) -> int | None:\n    return a",
         "x = f'{a + 1}'",
         "x = zip(a, *b, strict=True)",
+        "x = f(a, a)",
     ],
 )
 def test_what_no_test_could_notice_stays(text: str) -> None:
