@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from lakecore.jobs.definitions.repair import Undo
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, rollback, tags
 from tests.support.lake import append_table, memory_catalog, put, rows_of
+from tests.support.meddling_fs import Meddling
 
 OWNER = Safety(owner="test")
 
@@ -126,6 +128,42 @@ def test_an_undo_that_was_interrupted_is_completed() -> None:
     storage.move(place, paths.snapshot(3))
     quarantine.run(undo, catalog, clock=catalog.clock)
     assert rows_of(table) == [(1,), (2,), (3,), (4,), (5,)]
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "meanwhile"])
+def test_an_undo_replaces_no_tag_that_was_made_again(meanwhile: bool) -> None:
+    """Neither that of before, which stops it before anything is moved, nor that of meanwhile: both tags stay."""
+    catalog = memory_catalog()
+    clock, table = catalog.clock, append_table(catalog, ("v INT",))
+    put(table, *([{"v": number}] for number in range(1, 5)))
+    tags.run(tags.CreateTag(table=table.name, tag="late", snapshot=4), catalog, clock=clock)
+    back = rollback.RollbackTo(table=table.name, snapshot=2, safety=OWNER)
+    undo = Undo(run_id=rollback.run(back, catalog, clock=clock).run or "", safety=OWNER)
+
+    stores, storage = table._stores, catalog.file_io
+
+    def tag_again() -> None:
+        """Others know of no lease."""
+        stores.file_io.publish(stores.paths.tag("late"), stores.file_io.read(stores.paths.snapshot(2)))
+
+    if meanwhile:
+        storage = Meddling(storage, "delete", "/snapshot/EARLIEST", tag_again)
+    else:
+        tag_again()
+    before = stores.snapshots.list_ids(), sorted(files_below(catalog.file_io, stores.paths.root))
+    with pytest.raises(AlreadyExistsError, match="tag-late exists again with other content"):
+        quarantine.run(undo, replace(catalog, file_io=storage), clock=clock)
+    assert stores.tags.load("late").id == 2
+    if not meanwhile:
+        assert before == (
+            stores.snapshots.list_ids(),
+            sorted(files_below(catalog.file_io, stores.paths.root)),
+        )
+        assert rows_of(table) == [(1,), (2,)]
+    catalog.file_io.delete(stores.paths.tag("late"))
+    quarantine.run(undo, catalog, clock=clock)
+    assert stores.tags.load("late").id == 4
+    assert rows_of(table) == [(1,), (2,), (3,), (4,)]
 
 
 def test_an_undo_makes_no_branch_without_a_schema() -> None:
