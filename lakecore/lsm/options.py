@@ -173,7 +173,8 @@ def _level_0_files(raw: Mapping[str, str], run_trigger: int) -> int:
     """
     if LOOKUP_COMPACT.read(raw) is LookupCompact.RADICAL:
         return 1
-    return max(LOOKUP_INTERVAL.read(raw) or _GENTLE_TRIGGERS * run_trigger, run_trigger)
+    interval = LOOKUP_INTERVAL.read(raw)
+    return max(_GENTLE_TRIGGERS * run_trigger if interval is None else interval, run_trigger)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
