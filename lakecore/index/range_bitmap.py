@@ -78,11 +78,16 @@ class RangeBitmapWriter:
     def add(self, array: pa.Array) -> None:
         self._log.add(array)
 
-    def encode(self) -> bytes:
+    def encode(self) -> bytes | None:
+        """Return the index, or None if all values are null: Java (up to 2.0) looks for nulls in the first and
+        the last row of such an index only.
+        """
         distinct = self._log.distinct()
+        if not len(distinct):
+            return None
         keys = self._codec.encode(distinct)
         dictionary = self._dictionary(keys)
-        bounds = keys[0].as_py() + keys[-1].as_py() if len(keys) else b""
+        bounds: bytes = keys[0].as_py() + keys[-1].as_py()
         head = _HEAD.pack(_VERSION, len(distinct.codes), len(keys)) + bounds + _INT.pack(len(dictionary))
         return _INT.pack(len(head)) + head + dictionary + _encode_slices(distinct)
 
@@ -132,9 +137,9 @@ def _chunks(sizes: npt.NDArray[np.int64], limit: int, *, fixed: bool) -> Iterato
 
 def _encode_slices(distinct: DistinctValues) -> bytes:
     """Return the bit slices. Rule of the format: there are as many slices as the highest code has bits, at
-    least one; 64 if there is no value.
+    least one.
     """
-    count = max((len(distinct) - 1).bit_length(), 1) if len(distinct) else _MAX_SLICES
+    count = max((len(distinct) - 1).bit_length(), 1)
     rows = np.flatnonzero(distinct.codes >= 0).astype(np.uint32)
     slices = [BitMap() for _ in range(count)]
     add_bits(slices, rows, distinct.codes[rows].astype(np.uint64))

@@ -37,11 +37,15 @@ _DICTIONARY_TYPES = (
     pa.types.is_string,
     pa.types.is_binary,
     pa.types.is_integer,
-    pa.types.is_decimal,
     pa.types.is_date,
     pa.types.is_time,
     pa.types.is_floating,
 )
+_INTEGER_DIGITS = 18
+"""Decimals of more digits are stored as bytes. Java before 2.0 looks for the value of a filter in their
+dictionary as bytes of another length, and so leaves out row groups that have it; in its own files they have
+no dictionary.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +160,15 @@ def _worth_dictionary(sample: pa.RecordBatch) -> list[str]:
         path
         for name, column in zip(sample.schema.names, sample.columns, strict=True)
         for path, leaf in _fields(name, column)
-        if any(of(leaf.type) for of in _DICTIONARY_TYPES)
+        if _may_have_dictionary(leaf.type)
         and pc.count_distinct(leaf).as_py() <= _DICTIONARY_SHARE * sample.num_rows
     ]
+
+
+def _may_have_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= _INTEGER_DIGITS)
+    return any(of(kind) for of in _DICTIONARY_TYPES)
 
 
 def _fields(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:

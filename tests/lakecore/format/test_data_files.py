@@ -380,6 +380,14 @@ def test_dictionaries_only_where_values_repeat(fs: MemoryFileIO) -> None:
     assert [group.column(i).has_dictionary_page for i in range(2)] == [True, False]
 
 
+def test_decimals_that_are_stored_as_bytes_have_no_dictionary(fs: MemoryFileIO) -> None:
+    """Java 1.4.2 would not find a value of them in it, and leave the row group out."""
+    types = row_type({"a": ("DECIMAL(18, 2)", ()), "b": ("DECIMAL(19, 2)", ()), "c": ("DECIMAL(38, 0)", ())})
+    write(fs, "memory://t/d.parquet", types, [(Decimal("2.56"), Decimal("2.56"), Decimal(256))] * 50)
+    group = pq.ParquetFile(pa.BufferReader(fs.read("memory://t/d.parquet"))).metadata.row_group(0)
+    assert [group.column(i).has_dictionary_page for i in range(3)] == [True, False, False]
+
+
 @pytest.mark.parametrize(("kind", "wanted"), [("orc", ["a", " b", None]), ("parquet", ["a  ", " b", None])])
 def test_orc_cuts_blanks_off_the_end_of_a_char(kind: str, wanted: list[str | None]) -> None:
     """As Java's readers of ORC do, also inside other values."""

@@ -326,3 +326,15 @@ def test_a_bloom_filter_of_many_bits_is_that_of_few(monkeypatch: pytest.MonkeyPa
     small = built(values, kind, options, 1000)
     monkeypatch.setattr(bloom_filter, "_SMALL_BITS", 0)
     assert built(values, kind, options, 1000) == small
+
+
+@pytest.mark.parametrize("kind", ["int", "text"])
+def test_a_range_bitmap_without_a_value_is_empty(kind: str) -> None:
+    """Java finds only two of the nulls in one that is not."""
+    data_type = KINDS[kind][0]
+    data = built(values_array([None] * 90, data_type), data_type, {"file-index.range-bitmap.columns": "c"})
+    index = opened(data, 90)
+    assert index.head["c"]["range-bitmap"].empty
+    fields = {"c": DataField(0, "c", data_type)}
+    assert matching_rows(IsNull("c"), fields, index) is None
+    assert matching_rows(IsNotNull("c"), fields, index) == BitMap()
