@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import AlreadyExistsError
 from lakecore.jobs import (
     expire_changelogs,
@@ -22,6 +23,8 @@ from lakecore.jobs import (
 from lakecore.jobs.repair import metadata as repair
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, consumers, rollback, tags
+from lakecore.metadata.schema_change import AddColumn
+from lakecore.types.datatypes import parse_type
 from lakecore.verify.fsck.check import fsck
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.oracle import Oracle
@@ -463,6 +466,28 @@ def test_main_becomes_the_branch(long_history: Path, tmp_path: Path, oracle: Ora
     for judge in (oracle, oracle2):
         assert judge.read(twins.ours, "d.t") == judge.read(twins.java, "d.t") != before
     assert twins.opened._stores.snapshots.latest_id() == report.snapshot
+
+
+def test_main_gets_the_schemas_of_the_branch(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:
+    """Both were altered since they parted: the branch twice, main three times, and no commit followed."""
+    source = tmp_path / "source" / "d.db" / "t"
+    shutil.copytree(long_history, source)
+    warehouse = source.parents[1]
+    oracle.call("create-branch", warehouse, "d.t", "b", "--tag", "middle")
+    catalog = load_catalog(str(warehouse))
+    for name, columns in (("d.t", ("m1", "m2", "m3")), ("d.t$branch_b", ("b1", "b2"))):
+        for column in columns:
+            catalog.alter_table(name, [AddColumn(path=(column,), type=parse_type("INT"))])
+    twins = Twins.of(source, "d.t", tmp_path)
+    oracle.call("fast-forward", twins.java, "d.t", "b")
+    branches.run(branches.FastForward(table="d.t", branch="b"), twins.lake)
+    assert twins.difference() == (set(), {"snapshot/LATEST"})  # the branch has no hint, which Java copies
+    schemas = [f"schema/schema-{number}" for number in range(4)]
+    expected = twins.content(twins.java, schemas)
+    assert twins.content(twins.ours, schemas) == expected
+    assert [bool(text) for text in expected.values()] == [True, True, True, False]
+    assert [field.name for field in twins.opened.schema.fields] == ["p", "k", "v", "b1", "b2"]
+    assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
 
 
 def test_expiry_spares_what_a_branch_needs(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:

@@ -61,6 +61,7 @@ def runs(
     """
     from lakecore.jobs import attempts, quarantine
     from lakecore.jobs.holds import holds_of
+    from lakecore.maintain.deletion.restored_schemas import SCHEMAS
 
     session = session_of(context)
     attempt_list = attempts.attempts_of(session.catalog, attempts.AttemptFilter()).attempts
@@ -75,7 +76,7 @@ def runs(
             "size": size_text(record.outcome.get("bytes")),
             "estimate": dict(record.estimate),
             "outcome": dict(record.outcome),
-            "parameters": dict(record.parameters),
+            "parameters": {key: value for key, value in record.parameters.items() if key != SCHEMAS},
             "by": attempts.started_by(by_run[record.id]) if record.id in by_run else None,
             "cost": dict(by_run[record.id].cost) if record.id in by_run else None,
         }

@@ -11,6 +11,7 @@ from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
 from lakecore.fs.walk import files_below
 from lakecore.maintain.deletion.candidates import PlannedDeletion
+from lakecore.maintain.deletion.restored_schemas import replaced_schemas
 from lakecore.maintain.deletion.restored_snapshots import latest_after
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState
@@ -280,7 +281,7 @@ class FastForward:
             )
         self.first = snapshots[0].snapshot.id
         self.last = snapshots[-1].snapshot.id
-        self._after = latest_after(snapshots[-1].snapshot)
+        self._latest = snapshots[-1].snapshot
         self._planned = {root.snapshot.id for root in roots.of(RootKind.SNAPSHOT, MAIN_BRANCH)}
         self.removed_roots = tuple(root for root in self._replace(roots) if not self._same(root))
         self._remaining = roots.without(root.path for root in self.removed_roots)
@@ -299,8 +300,17 @@ class FastForward:
             self._remaining,
             quarantine=quarantine,
             steps=RootSteps(prepare=self._prepare, settle=self._copy),
-            parameters=parameters | self._after,
+            parameters=parameters | latest_after(self._latest) | (self._schemas() if quarantine else {}),
         )
+
+    def _schemas(self) -> dict[str, object]:
+        """Return what `undo` needs to give main its schemas again."""
+        before, branch = (
+            _schema_texts(self._target, self._target.paths),
+            _schema_texts(self._target, self._branch),
+        )
+        stay = {number: text for number, text in before.items() if number <= self._latest.schema_id}
+        return replaced_schemas(before, stay | branch)
 
     def _replace(self, roots: RootSet) -> Iterator[Root]:
         for kind in (RootKind.SNAPSHOT, RootKind.CHANGELOG, RootKind.TAG):
@@ -378,6 +388,13 @@ class FastForward:
 def fast_forward(target: Target, name: str) -> FastForward:
     """Return what a fast-forward would do."""
     return FastForward(target, name)
+
+
+def _schema_texts(target: Target, paths: TablePaths) -> dict[int, str]:
+    ids = SchemaStore(target.file_io, paths).list_ids()
+    return {
+        number: target.file_io.read(paths.schema(number)).decode(errors="surrogateescape") for number in ids
+    }
 
 
 def _contents(target: Target, branch: TablePaths) -> dict[str, bytes]:

@@ -17,6 +17,7 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.maintain.deletion.places import check_removable
+from lakecore.maintain.deletion.restored_schemas import check_schemas, restore_schemas
 from lakecore.maintain.deletion.restored_snapshots import check_branches, check_latest_is_known
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.hints import repair_hints
@@ -45,9 +46,9 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     can be repeated.
 
     Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
-    the place of one of the run's, or a commit since the run would not be the latest any more, NotFoundError
-    when a branch was deleted since, and the errors of `check_removable` for a record that names files that do
-    not belong to the table: then nothing is moved.
+    the place of one of the run's, a commit since the run would not be the latest any more, or schemas that
+    would be replaced came since, NotFoundError when a branch was deleted since, and the errors of
+    `check_removable` for a record that names files that do not belong to the table: then nothing is moved.
     """
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
         raise InvalidInputError(
@@ -68,12 +69,14 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     absent = {one.path for n, one in roots if runs.quarantine_path(record, n, one.path) in in_quarantine}
     check_branches(target, record, absent)
     check_latest_is_known(target, record, absent, {one.path for _, one in roots} - absent)
+    check_schemas(target, record)
     moves = [
         (runs.quarantine_path(record, number, deletion.path), deletion.path) for number, deletion in files
     ]
     present = [move for move in moves if move[0] in in_quarantine]
     list(in_threads(lambda move: _put_back(target, *move), present))
     _remove_earliest_hints(target, [one.path for _, one in roots])
+    restore_schemas(target, record)
     for number, deletion in reversed(roots):
         place = runs.quarantine_path(record, number, deletion.path)
         if place in in_quarantine:

@@ -92,10 +92,20 @@ def test_a_forged_run_removes_nothing_and_stops_no_chore(
         assert os.path.exists(path) == (place == "schema")
 
 
+_BAD_LINES = {
+    "part": '[2, "p", 1, "w"]', "truth as part": '[true, "p", 1, "w"]', "path": '[0, 5, 1, "w"]', "reason": '[1, "p", 1, null]',
+    "size": '[1, "p", "1", "w"]', "truth as size": '[1, "p", true, "w"]', "negative size": '[1, "p", -1, "w"]',
+    "large size": f'[1, "p", {1 << 63}, "w"]', "fewer fields": '[1, "p", 1]', "long line": f'[1, "{"p" * (1 << 20)}", 1, "w"]',
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "damage",
-    [b"", b"x", gzip.compress(b"{}"), gzip.compress(b"[" * 100_000), b"\x1f\x8b"],
-    ids=["empty", "one byte", "no list", "deep list", "cut header"],  # gzip bytes hold the time
+    [
+        *(b"", b"x", gzip.compress(b"{}"), gzip.compress(b"[" * 100_000), b"\x1f\x8b"),
+        *(gzip.compress(line.encode()) for line in _BAD_LINES.values()),
+    ],
+    ids=["empty", "one byte", "no list", "deep list", "cut header", *_BAD_LINES],  # gzip bytes hold the time
 )
 def test_a_damaged_list_of_files_stops_no_chore(
     damage: bytes, lake: FilesystemCatalog, caplog: pytest.LogCaptureFixture
