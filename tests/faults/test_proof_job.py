@@ -140,4 +140,4 @@ def test_the_snapshot_records_the_proof(tmp_path: Path) -> None:
     assert latest is not None
     assert latest.properties is not None
     assert latest.properties["lakecore.proof"] == "keys"
-    assert latest.properties["lakecore.proof.version"] == "1"
+    assert latest.properties["lakecore.proof.version"] == "2"

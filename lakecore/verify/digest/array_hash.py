@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakecore.errors import UnsupportedError
-from lakecore.verify.digest.bytes_hash import Words, hash_bytes, mix
+from lakecore.verify.digest.bytes_hash import Words, fold, hash_bytes, mix
 
 __all__ = ["hash_array", "hash_unordered"]
 
@@ -153,11 +153,12 @@ def _nested_hashes(array: pa.Array, constant: int) -> Words | None:
     if pa.types.is_struct(data_type):
         total = np.zeros(len(array), np.uint64)
         for position in range(data_type.num_fields):
+            fold(total)
             total += hash_array(array.field(position), _part(constant, position))
         return total
     if pa.types.is_map(data_type):
         begin, end, bounds = _bounds(array)
-        pairs = hash_array(array.keys[begin:end], _part(constant, 0))
+        pairs = fold(hash_array(array.keys[begin:end], _part(constant, 0)))
         pairs += hash_array(array.items[begin:end], _part(constant, 1))
         return _sums(mix(pairs), bounds)
     if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):

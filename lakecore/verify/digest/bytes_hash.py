@@ -1,8 +1,8 @@
 """This module computes 64-bit hashes of strings and byte strings, vectorised over a block of values. No IO.
 
 A value is cut into 8-byte little-endian words, the last one padded with zeros. Its hash is the length times a
-constant plus the sum over its words of `mix(word * P + position * Q)`. The sum lets words be hashed in any
-order: a position at a time over many short values, or all words of long values in one flat array.
+constant plus the sum over its words of `fold(mix(word * P + position * Q))`. The sum lets words be hashed
+in any order: a position at a time over many short values, or all words of long values in one flat array.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MIX", "Words", "hash_bytes", "mix"]
+__all__ = ["MIX", "Words", "fold", "hash_bytes", "mix"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 MIX = np.uint64(0x94D049BB133111EB)
 _SHIFT = np.uint64(32)
+_FOLD_SHIFT = np.uint64(29)
 _LENGTH = np.uint64(0xD6E8FEB86659FD93)
 _WORD = np.uint64(0x9E3779B97F4A7C15)
 _POSITION = np.uint64(0xBF58476D1CE4E5B9)
@@ -32,6 +33,16 @@ def mix(words: Words) -> Words:
     """Return `words` with every bit spread over the upper half; the array is changed in place."""
     words ^= words >> _SHIFT
     words *= MIX
+    return words
+
+
+def fold(words: Words) -> Words:
+    """Return `words` with their upper half in the lower one, too; the array is changed in place.
+
+    Sums need it before the next value that was only mixed: the highest bits of two values (the signs of two
+    floats) change mixed words by the same amount, and would cancel out half of the time.
+    """
+    words ^= words >> _FOLD_SHIFT
     return words
 
 
@@ -63,7 +74,7 @@ def hash_bytes(offsets: npt.NDArray[Any], data: npt.NDArray[np.uint8]) -> Words:
 def _word_hashes(words: Words, positions: Any) -> Words:
     words *= _WORD
     words += positions
-    return mix(words)
+    return fold(mix(words))
 
 
 def _position(index: int) -> np.uint64:

@@ -17,17 +17,16 @@ import pyarrow as pa
 
 from lakecore.data_class import dataclass
 from lakecore.verify.digest.array_hash import hash_array
-from lakecore.verify.digest.bytes_hash import Words
+from lakecore.verify.digest.bytes_hash import Words, fold
 
 __all__ = ["DIGEST_VERSION", "ZERO", "Tally", "column_constant", "hash_rows", "tally", "total"]
 
-DIGEST_VERSION = 1
+DIGEST_VERSION = 2
 _BLOCK_ROWS = 16384
 """Rows hashed at once: a column of words is 128 kB, so that all steps stay in the cache."""
 _MASK = 0xFFFFFFFFFFFFFFFF
 _SEED = np.uint64(0x1D8E4E27C47D124F)
 _FINAL = np.uint64(0xEB44ACCAB455D165)
-_FIRST_SHIFT = np.uint64(29)
 _LAST_SHIFT = np.uint64(32)
 
 
@@ -74,8 +73,9 @@ def hash_rows(columns: Sequence[pa.Array], field_ids: Sequence[int]) -> Words:
     """
     hashes = np.full(len(columns[0]), _SEED, np.uint64)
     for column, field_id in zip(columns, field_ids, strict=True):
+        fold(hashes)
         hashes += hash_array(column, column_constant(field_id))
-    hashes ^= hashes >> _FIRST_SHIFT
+    fold(hashes)
     hashes *= _FINAL
     hashes ^= hashes >> _LAST_SHIFT
     return hashes

@@ -195,7 +195,7 @@ def test_properties_of_a_commit() -> None:
     proof = table.compact(stored(table, runs(table)))
     properties = proof_properties([proof, proof])
     assert properties["lakecore.proof"] == "keys"
-    assert properties["lakecore.proof.version"] == "1"
+    assert properties["lakecore.proof.version"] == "2"
     assert properties["lakecore.proof.rows-in"] == "7200"
     assert len(properties["lakecore.proof.digest-out"]) == 16
     assert all(isinstance(value, str) for value in properties.values())
