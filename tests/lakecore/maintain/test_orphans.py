@@ -7,7 +7,7 @@ import pytest
 from lakecore.jobs import compact, expire_snapshots, remove_orphan_files
 from lakecore.jobs.runner.chore import Report, Safety
 from tests.support.fake_clock import FakeClock
-from tests.support.lake import append_table, live_files, memory_catalog, paths_of, put
+from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put, rows_of
 from tests.support.maintained import History
 
 KEEPING = Safety(owner="test", quarantine=True, purges=False)
@@ -65,3 +65,24 @@ def test_an_index_file_without_its_data_file_is_an_orphan(made: History) -> None
     lost = first.replace(".index", "-1.index")
     made.catalog.file_io.write_new(lost, b"x")
     assert remove_orphans(made).names == (lost,)
+
+
+@pytest.mark.parametrize("beside", ["false", "true"])
+def test_files_of_index_manifests_are_no_orphans(beside: str) -> None:
+    """Neither those of the latest snapshot, nor those of older ones, until these expire."""
+    catalog = memory_catalog(f"orphans-hash-index-{beside}")
+    table = key_table(catalog, bucket="-1", index_file_in_data_file_dir=beside)
+    put(table, *([{"k": number % 2, "v": str(number)}] for number in range(4)))
+    manifests = [one.index_manifest for one in table.snapshots()]
+    files = [file for name in manifests if name for file in table._stores.manifests.read_index(name)]
+    names = {file.file_name for file in files}
+    places = {path for path in paths_of(table, "") if path.rpartition("/")[2] in names}
+    assert len(places) == len(names) > 1
+    assert all(("/bucket-" in path) == (beside == "true") for path in places)
+    job = remove_orphan_files.Job(table="d.k", safety=Safety(owner="test", quarantine=False, purges=False))
+    assert remove_orphan_files.run(job, catalog, clock=FakeClock(4_000_000_000_000)).nothing_to_do
+    assert places <= set(paths_of(table, ""))
+    expire = expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1)
+    expire_snapshots.run(expire, catalog, clock=catalog.clock)
+    assert 0 < len(places & set(paths_of(table, ""))) < len(places)
+    assert rows_of(table) == [(0, "2"), (1, "3")]
