@@ -301,7 +301,11 @@ def test_unknown_columns_are_read_over_and_remembered(many: int, monkeypatch: py
     assert entries.has_unknown_columns
     assert entries.rows() == rows
     assert ManifestEntries.concat([ManifestEntries.empty(), entries]).has_unknown_columns
-    assert not decode_manifest(encode_manifest(rows), "m").has_unknown_columns
+    plain = encode_manifest(rows)
+    assert not decode_manifest(plain, "m").has_unknown_columns
+    several = [(plain, "l"), (_avro(records, schema), "m"), (plain, "n")]
+    for some in (several, several[1:], several[:2], [(encode_manifest(rows, "parquet"), "k"), *several]):
+        assert decode_manifests(some).has_unknown_columns
 
 
 @pytest.mark.parametrize("many", [0, 1 << 60])
