@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.format.parquet import layout
+from lakecore.format.parquet.splice.mode import CopyMode
+from lakecore.format.parquet.splice.reasons import SpliceReason
+from lakecore.jobs import compact
 from lakecore.row.json_rows import json_to_batch
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle
@@ -41,6 +45,19 @@ def test_decimals_that_repeat(column: str, oracle: Oracle, tmp_path: Path) -> No
         assert ids(oracle, tmp_path, "in", "v", value, "7.00") == [number] * ROWS
         assert len(ids(oracle, tmp_path, "<>", "v", value)) == 2 * ROWS
     assert ids(oracle, tmp_path, "is null", "v") == [3] * ROWS
+
+
+def test_a_compaction_writes_dictionaries_of_earlier_releases_anew(
+    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "_INTEGER_DIGITS", 38)
+    store(tmp_path, "DECIMAL(19, 2)", ["2.56", "-2.56", "0.00"], {})
+    assert ids(oracle, tmp_path, "=", "v", "2.56") == []  # the defect of these releases
+    monkeypatch.undo()
+    job = compact.Job(table="d.t", strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
+    report = compact.run(job, load_catalog(tmp_path))
+    assert report.decoded_because == {SpliceReason.FIXED_DICTIONARIES.value: 3}
+    assert ids(oracle, tmp_path, "=", "v", "2.56") == [0] * ROWS
 
 
 @pytest.mark.parametrize("index", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])

@@ -19,6 +19,7 @@ class SpliceReason(Enum):
     OTHER_FILE = "a column of it is stored in another file"
     OLD_WRITER = "readers mistrust the statistics of its writer"
     BLOOM_FILTERS = "it has bloom filters"
+    FIXED_DICTIONARIES = "it has dictionaries of long decimals, in which Java finds no value of a filter"
     EMPTY_GROUPS = "it has row groups without rows, or none"
     SMALL_GROUPS = "its row groups are small"
     OTHER_COLUMNS = "its columns are not those of the table, in their order"

@@ -53,6 +53,8 @@ _CODECS = {
 _OLD_WRITERS = tuple(f"parquet-mr version 1.{minor}.".encode() for minor in range(10))
 """Up to 1.10 the sizes and the statistics of text are wrong in some files."""
 _NAME_BYTES = 10
+_FIXED_BYTES = 7
+"""This is the physical type of values of a fixed number of bytes: decimals of more than 18 digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,17 @@ def _no_bloom_filters(footer: Footer, _: SpliceTarget) -> bool:
     return not any(kind in chunk.meta for group in footer.groups for chunk in group.chunks for kind in kinds)
 
 
+def _no_fixed_dictionaries(footer: Footer, _: SpliceTarget) -> bool:
+    """Java before 2.0 looks for decimals in a dictionary as bytes of another length. Earlier releases of
+    lakecore wrote such dictionaries.
+    """
+    return not any(
+        f.META_DICTIONARY_PAGE in chunk.meta and required(chunk.meta, f.META_TYPE) == _FIXED_BYTES
+        for group in footer.groups
+        for chunk in group.chunks
+    )
+
+
 def _large_groups(footer: Footer, target: SpliceTarget) -> bool:
     return target.small_groups or has_large_groups(len(footer.groups), footer.rows, footer.size)
 
@@ -157,6 +170,7 @@ _OWN_RULES: tuple[tuple[SpliceReason, Callable[[Footer, SpliceTarget], bool]], .
     (SpliceReason.EMPTY_GROUPS, lambda footer, _: bool(footer.groups)),
     (SpliceReason.OLD_WRITER, _trusted_writer),
     (SpliceReason.BLOOM_FILTERS, _no_bloom_filters),
+    (SpliceReason.FIXED_DICTIONARIES, _no_fixed_dictionaries),
     (SpliceReason.OTHER_COLUMNS, _table_columns),
     (SpliceReason.OTHER_CODEC, _table_codec),
     (SpliceReason.SMALL_GROUPS, _large_groups),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,19 @@ def test_another_codec_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, written(tmp_path / "a", compression="snappy")) is SpliceReason.OTHER_CODEC
     mixed = written(tmp_path / "b", compression={"id": "zstd", "name": "gzip"})
     assert refusal(tmp_path, mixed) is SpliceReason.OTHER_CODEC
+
+
+@pytest.mark.parametrize(("digits", "dictionary"), [(19, True), (19, False), (9, True)])
+def test_dictionaries_of_decimals_that_are_stored_as_bytes_are_refused(
+    tmp_path: Path, digits: int, dictionary: bool
+) -> None:
+    kind = pa.decimal128(digits, 2)
+    rows = table().set_column(0, "id", pa.array([Decimal("2.56"), None] * (ROWS // 2), kind))
+    path = written(
+        tmp_path / "a", rows, use_dictionary=["id"] if dictionary else False, store_decimal_as_integer=True
+    )
+    expected = SpliceReason.FIXED_DICTIONARIES if (digits, dictionary) == (19, True) else None
+    assert refusal(tmp_path, path) is expected
 
 
 def test_small_row_groups_are_refused_unless_they_have_many_bytes(tmp_path: Path) -> None:
