@@ -320,9 +320,11 @@ class Walk:
         report = branches.run(
             branches.FastForward(table="d.t", branch=name, safety=self._safety()), self.catalog
         )
-        self._removed(report, lambda: self._back_to(_MAIN, earlier))
+        self._removed(report, lambda: self._back_to(_MAIN, earlier, earlier.columns))
         main.rows, main.columns = dict(line.rows), list(line.columns)
-        main.history = {at: rows for at, rows in main.history.items() if at < earliest.id} | line.history
+        first = earliest.id  # snapshots of main before it stay, also where the branch had some that expired
+        stay = {at: rows for at, rows in main.history.items() if at < first}
+        main.history = stay | {at: rows for at, rows in line.history.items() if at >= first}
         stores = self.catalog.load_table("d.t")._stores
         listed = set(stores.tags.list())
         must = set(before) | set(line.tags)
@@ -346,21 +348,17 @@ class Walk:
         except InvalidInputError:  # the tag was restored after a rollback beyond it
             again = rollback.RollbackToAsLatest(table=_named(branch), tag=name)
             rollback.run(again, self.catalog)
-            line.rows, line.columns = dict(rows), self._columns_of(branch)
+            line.rows = dict(rows)
             return
-        self._removed(report, lambda: self._back_to(branch, earlier))
+        self._removed(report, lambda: self._back_to(branch, earlier, self.lines[branch].columns))
         line.rows = dict(rows)
         line.tags = {tag: one for tag, one in line.tags.items() if one[2] <= base}
         line.history = {at: rows for at, rows in line.history.items() if at <= base}
-        line.columns = self._columns_of(branch)
 
-    def _columns_of(self, branch: str) -> list[str]:
-        return list(self.catalog.load_table(_named(branch)).schema.row_type.names[1:])
-
-    def _back_to(self, branch: str, earlier: Line) -> None:
-        """The rows and tags of before; tags that were created since stay."""
+    def _back_to(self, branch: str, earlier: Line, columns: list[str]) -> None:
+        """The rows and tags of before, with these columns; tags that were created since stay."""
         line = self.lines[branch]
-        line.rows, line.columns = earlier.rows, self._columns_of(branch)
+        line.rows, line.columns = earlier.rows, list(columns)
         line.tags = line.tags | earlier.tags
         line.history = line.history | earlier.history
 
