@@ -26,7 +26,8 @@ from lakecore.types.datatypes import (
     TypeRoot,
     VectorType,
 )
-from lakecore.types.text import date_text, java_float_text, time_text, timestamp_text
+from lakecore.types.float_text import java_float_text
+from lakecore.types.text import date_text, time_text, timestamp_text
 
 __all__ = ["column_json", "quoted", "value_json"]
 

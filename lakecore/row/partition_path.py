@@ -10,7 +10,8 @@ from typing import Any
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.types.datatypes import AtomicType, DataField, DataType, RowType, TypeRoot
-from lakecore.types.text import java_float_text, parse_value, timestamp_text, value_text
+from lakecore.types.float_text import java_float_text
+from lakecore.types.text import parse_value, timestamp_text, value_text
 
 __all__ = [
     "DEFAULT_NAME",

@@ -15,7 +15,8 @@ from decimal import Decimal
 from typing import Any
 
 from lakecore.errors import CorruptDataError, InvalidInputError
-from lakecore.types.text import date_text, java_float_text, time_text, timestamp_text
+from lakecore.types.float_text import java_float_text
+from lakecore.types.text import date_text, time_text, timestamp_text
 
 __all__ = [
     "VariantKeys",

@@ -10,7 +10,8 @@ from typing import Any
 
 from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import AtomicType, DataType, RowType, TypeRoot
-from lakecore.types.text import java_float_text, timestamp_text, value_text
+from lakecore.types.float_text import java_float_text
+from lakecore.types.text import timestamp_text, value_text
 
 __all__ = ["MILLI_NANOS", "flat_json", "pretty_json", "raw_text", "row_text", "serialized_row_text"]
 

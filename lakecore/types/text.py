@@ -5,17 +5,16 @@ only, for any year, in UTC.
 from __future__ import annotations
 
 import re
-import struct
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.types.datatypes import AtomicType, DataType, TypeRoot
+from lakecore.types.float_text import java_float_text
 
 __all__ = [
     "date_text",
     "fraction_text",
-    "java_float_text",
     "parse_date",
     "parse_time",
     "parse_timestamp",
@@ -201,46 +200,6 @@ def _parse_decimal(text: str, data_type: AtomicType) -> Decimal:
     if scaled.copy_abs() >= Decimal(10) ** (data_type.precision - data_type.scale):
         raise ValueError(f"it has more than {data_type.precision - data_type.scale} digits before the point")
     return scaled
-
-
-def java_float_text(value: float, *, single: bool) -> str:
-    """Return the shortest decimal form, which has an exponent outside [1e-3, 1e7): `1.0`, `1.0E20`, `NaN`,
-    `-Infinity`.
-    """
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(_shortest(value, single=single)).normalize(_DECIMALS).as_tuple()
-    figures = "".join(map(str, digits))
-    point = len(figures) + int(exponent)
-    head = "-" if sign else ""
-    if not value:
-        return head + "0.0"
-    if -3 < point <= 7:
-        figures = figures.rjust(len(figures) - point + 1, "0") if point <= 0 else figures.ljust(point, "0")
-        point = max(point, 1)
-        return f"{head}{figures[:point]}.{figures[point:] or '0'}"
-    return f"{head}{figures[0]}.{figures[1:] or '0'}E{point - 1}"
-
-
-def _shortest(value: float, *, single: bool) -> str:
-    """Return the fewest digits (two or more) that identify this value; for FLOAT, among 32-bit numbers."""
-    if not single:
-        text = repr(value)
-        return f"{value:.1e}" if len(text.partition("e")[0].strip("-")) == 1 else text
-    for digits in range(2, 9):
-        text = f"{value:.{digits}g}"
-        if _as_single(float(text)) == value:
-            return text
-    return f"{value:.9g}"
-
-
-def _as_single(number: float) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", number))[0])
-    except OverflowError:
-        return float("inf")
 
 
 def _year_text(year: int) -> str:

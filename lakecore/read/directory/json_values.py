@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from lakecore.errors import InvalidInputError
 from lakecore.read.directory.text_values import text_decoder
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, DataType, MapType, RowType, VectorType
-from lakecore.types.text import java_float_text
+from lakecore.types.float_text import java_float_text
 
 __all__ = ["JsonRows"]
 

@@ -9,7 +9,6 @@ from lakecore.errors import InvalidInputError
 from lakecore.types.datatypes import parse_type
 from lakecore.types.text import (
     date_text,
-    java_float_text,
     parse_date,
     parse_timestamp,
     parse_value,
@@ -29,31 +28,6 @@ def test_timestamps_come_back(nanos: int) -> None:
     text = timestamp_text(nanos, 9)
     if text[0].isdigit():
         assert parse_timestamp(text) == nanos
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1.0, "1.0"), (1e7, "1.0E7"), (9999999.0, "9999999.0"), (0.001, "0.001"), (0.00099, "9.9E-4"),
-        (1e20, "1.0E20"), (-0.0, "-0.0"), (5e-324, "4.9E-324"), (1.7976931348623157e308, "1.7976931348623157E308"),
-        (float("nan"), "NaN"), (float("-inf"), "-Infinity"), (631804.3570397265, "631804.3570397265"),
-    ],
-)  # fmt: skip
-def test_doubles_as_java_prints_them(value: float, text: str) -> None:
-    assert java_float_text(value, single=False) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(6521.2188, "6521.2188"), (1.4e-45, "1.4E-45"), (0.1, "0.1"), (3.4028235e38, "3.4028235E38")],
-)
-def test_floats_as_java_prints_them(value: float, text: str) -> None:
-    assert java_float_text(float(np.float32(value)), single=True) == text
-
-
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_floats_come_back(value: float) -> None:
-    assert np.float32(java_float_text(value, single=True)) == np.float32(value)
 
 
 @pytest.mark.parametrize(
