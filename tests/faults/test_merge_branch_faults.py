@@ -53,6 +53,19 @@ def test_commits_at_the_same_time_are_taken_into_account(meddler: str) -> None:
     made.check_whole(meddler, orphans=True)
 
 
+def test_files_that_another_merge_added_and_an_overwrite_removed_do_not_return() -> None:
+    made = branched("merge-removed")
+
+    def meddle() -> None:
+        merge(made.catalog, safety=Safety(lease_ms=0))
+        made.table.overwrite(pa.Table.from_pylist([{"v": 9, "p": "x"}]))
+
+    storage = Meddling(made.catalog.file_io, "publish", "snapshot/snapshot-4", meddle)
+    with pytest.raises(UnsupportedError, match="snapshot 5 of branch 'main' has kind OVERWRITE"):
+        merge(made.through(storage))
+    assert rows_of(made.table) == [(9, "x")]
+
+
 @pytest.mark.parametrize("mode", [FaultMode.ERROR, FaultMode.DEAD_AFTER_EFFECT])
 def test_every_operation_fails_once(mode: FaultMode) -> None:
     made = branched(f"merge-faults-{mode.value}")

@@ -18,7 +18,7 @@ from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.runs import Removal, RunState, RunStore
 from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultMode, FaultyFileIO
-from tests.support.lake import append_table, live_files, memory_catalog, put, rows_of
+from tests.support.lake import append_table, live_files, memory_catalog, paths_of, put, rows_of
 from tests.support.maintained import OWNER, History
 from tests.support.meddling_fs import Meddling
 
@@ -103,6 +103,47 @@ def test_a_file_that_is_back_stops_the_commit() -> None:
     with pytest.raises(UnavailableError, match="exists now"):
         remove(made.through(Returning(storage)))
     assert made.untouched()
+
+
+def with_vectors(name: str) -> tuple[History, dict[str, bytes]]:
+    """Two partitions with two files, both in one index file of deletion vectors; the first one is lost: their contents."""
+    lake = memory_catalog(name)
+    table = append_table(lake, partitions=("p",), deletion_vectors__enabled="true")
+    put(table, *([{"v": v, "p": p} for v in range(3) for p in ("x", "y")] for _ in range(2)))
+    table.delete("v = 1")
+    first = {file.file_name for file in live_files(table)[:2]}
+    paths = [path for path in paths_of(table) if path.rpartition("/")[2] in first]
+    contents = {path: lake.file_io.read(path) for path in paths}
+    for path in paths:
+        lake.file_io.delete(path)
+    return History.of(lake, table), contents
+
+
+@pytest.mark.parametrize("storage_fails", [False, True], ids=["a file is back", "an index file fails"])
+def test_new_index_files_are_removed_when_nothing_is_committed(*, storage_fails: bool) -> None:
+    made, contents = with_vectors(f"unexisting-vectors-{storage_fails}")
+    storage, (path, *_) = made.catalog.file_io, sorted(contents)
+    new = [0]
+
+    class Disturbed(FaultyFileIO):
+        def operation(self, name: str, where: str, effect: Any, torn: Any = None) -> Any:
+            if name in ("write_new", "open_output") and "/index/" in where:
+                new[0] += 1
+                if storage_fails and new[0] == 2:
+                    raise UnavailableError(f"{where}: storage is away")
+                if new[0] == 1 and not storage_fails:
+                    storage.write_new(path, contents[path])
+            return super().operation(name, where, effect, torn)
+
+    with pytest.raises(UnavailableError, match="storage is away" if storage_fails else "exists now"):
+        remove(made.through(Disturbed(storage)), accept_rows=6)
+    assert new == [2]
+    if not storage_fails:
+        storage.delete(path)
+    assert made.untouched()
+    assert remove(made.catalog, accept_rows=6).snapshot == 4
+    assert rows_of(made.table) == sorted([(v, p) for v in (0, 2) for p in ("x", "y")], key=repr)
+    made.check_whole("removed", orphans=True, damage="")
 
 
 def test_loss_is_accepted_by_number() -> None:
