@@ -103,15 +103,19 @@ class Field:
     def bool_or(self, acc: Any, value: Any) -> Any:
         return _other(acc, value) if None in (acc, value) else acc or value
 
-    def _fit(self, value: Any) -> Any:
+    def _fit(self, value: Any, *, sums: bool = False) -> Any:
         if self.kind.startswith("DECIMAL"):
             precision, scale = map(int, self.kind[8:-1].split(","))
+            if sums and precision <= 18:
+                return value if -(1 << 63) <= value.scaleb(scale, _EXACT) < 1 << 63 else None
             value = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
             return value if len(value.as_tuple().digits) <= precision else None
         return float(np.float32(value)) if self.kind == "FLOAT" else value
 
     def finished(self, acc: Any) -> Any:
-        """Integers are exact until the end."""
+        """Integers are exact until the end, and so are sums of decimals of up to 18 digits."""
+        if isinstance(acc, Decimal) and self._fit(acc) is None:
+            raise RefusedError("overflow")
         if (
             self.kind in _BITS
             and acc is not None
@@ -121,12 +125,12 @@ class Field:
         return acc
 
     def sum(self, acc: Any, value: Any) -> Any:
-        return _other(acc, value) if None in (acc, value) else self._fit(_plus(acc, value))
+        return _other(acc, value) if None in (acc, value) else self._fit(_plus(acc, value), sums=True)
 
     def retract_sum(self, acc: Any, value: Any) -> Any:
         if None in (acc, value):
-            return acc if value is None else self._fit(_negative(value))
-        return self._fit(_plus(acc, _negative(value)))
+            return acc if value is None else self._fit(_negative(value), sums=True)
+        return self._fit(_plus(acc, _negative(value)), sums=True)
 
     def product(self, acc: Any, value: Any) -> Any:
         return _other(acc, value) if None in (acc, value) else self._fit(_times(acc, value))

@@ -2,7 +2,9 @@
 
 Rules of the format: a result that does not fit an integer type is an error (Java Paimon before 2.0 wraps
 around, and what is lost so cannot be found again); a decimal that does not fit becomes null, and the next
-value starts anew. Floats are added and multiplied in merge order, so that every reader gets the same bits.
+value starts anew. Sums of decimals of up to 18 digits are numbers of 64 bits until the end. One that does not
+fit then is an error: Java stores it in files of parquet, and null in others. Floats are added and multiplied
+in merge order, so that every reader gets the same bits.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ _HOT = 64
 _LIMBS = 4
 _SAFE = 2.0**62
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+_LONG_DIGITS = 18
+_LONG = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +101,24 @@ class Sum:
             result[:, i] = (limb & 0xFFFFFFFF).astype(np.uint32)
             carry = limb >> 32
         decimals = _decimal128(result, column.type, empty)
-        near = bound * (1 + 1e-9) >= 10.0**column.type.precision
+        near = (bound * (1 + 1e-9) >= 10.0**column.type.precision) & (events.sizes > 1)
         if not near.any():
             return decimals
-        return fold_values(column, self.type, events, self._step, near, decimals)
+        is_long = column.type.precision <= _LONG_DIGITS
+        steps = FinishedSteps(self._long_step, self._in_range) if is_long else self._step
+        return fold_values(column, self.type, events, steps, near, decimals)
 
     def _step(self, step: Step, state: Decimal | None, value: Decimal) -> Decimal | None:
-        signed = value.copy_negate() if step is Step.RETRACT else value
-        return _fit(signed if state is None else _EXACT.add(state, signed), self.type)
+        return _fit(_total(step, state, value), self.type)
+
+    def _long_step(self, step: Step, state: Decimal | None, value: Decimal) -> Decimal | None:
+        total = _total(step, state, value)
+        return total if -_LONG <= total.scaleb(self.type.scale or 0, _EXACT) < _LONG else None
+
+    def _in_range(self, total: Decimal) -> Decimal:
+        if _fit(total, self.type) is None:
+            raise _overflow(self.field, self.type, "sum")
+        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +193,11 @@ class Product:
 
 
 _BITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
+
+
+def _total(step: Step, state: Decimal | None, value: Decimal) -> Decimal:
+    signed = value.copy_negate() if step is Step.RETRACT else value
+    return signed if state is None else _EXACT.add(state, signed)
 
 
 def _truncate(state: int, value: int) -> int:

@@ -130,13 +130,9 @@ def _to_boolean(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
     return pc.not_equal(array, pa.scalar(0).cast(array.type))
 
 
-def _from_boolean(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
+def _from_boolean(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     numbers = array.cast(pa.int8())
-    return (
-        values_array(numbers.to_pylist(), new)
-        if new.root is TypeRoot.DECIMAL
-        else numbers.cast(arrow_type(new))
-    )
+    return _to_decimal(numbers, old, new) if new.root is TypeRoot.DECIMAL else numbers.cast(arrow_type(new))
 
 
 def _to_text(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:

@@ -24,6 +24,7 @@ __all__ = ["ColumnState", "NotRecomputableError", "PickedState", "Places", "dens
 
 Places = npt.NDArray[np.int64]
 _EXACT = Context(prec=76)
+_LONG_DIGITS = 18
 
 
 class NotRecomputableError(Exception):
@@ -158,7 +159,8 @@ class _ComputedState:
     """The state of a sum or a product, which is applied in merge order: the rounding of floats depends on it.
 
     `begins`: a row that is taken back from nothing leaves its negative value; else it leaves nothing. A
-    decimal that is too long for its type is null, and the next value starts anew (rule of the format).
+    decimal that is too long for its type is null, and the next value starts anew (rule of the format); a sum
+    of decimals of up to 18 digits is so where it is no number of 64 bits.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class _ComputedState:
         self._begins = begins
         self._operation = operation
         self._back = back
-        self._limit = 10**column.type.precision if pa.types.is_decimal(column.type) else 0
+        self._bounds = _bounds(column.type, sums=begins)
         self._filled = np.zeros(count, bool)
         self._totals = np.zeros(count, self._numbers.dtype)
 
@@ -202,8 +204,10 @@ class _ComputedState:
             self._totals[keys[~empty]] = operation(self._totals[keys[~empty]], self._numbers[rows[~empty]])
         self._totals[keys[empty]] = alone[rows[empty]]
         self._filled[keys] = True
-        if self._limit and len(keys) and np.abs(self._totals[keys]).max() >= self._limit:
-            self._filled[keys] &= np.abs(self._totals[keys]) < self._limit
+        if self._bounds is not None and len(keys):
+            low, high = self._bounds
+            totals = self._totals[keys]
+            self._filled[keys] &= ((totals >= low) & (totals < high)).astype(bool)
 
     def values(self) -> pa.Array:
         if pa.types.is_decimal(self._type):
@@ -212,6 +216,16 @@ class _ComputedState:
             return pa.array(self._totals, self._type, mask=~self._filled)
         totals = zip(self._totals.tolist(), self._filled.tolist(), strict=True)
         return pa.array([total if filled else None for total, filled in totals], self._type)
+
+
+def _bounds(data_type: pa.DataType, *, sums: bool) -> tuple[int, int] | None:
+    """Return the range (without its end) of the results of decimals that are no nulls; None for others."""
+    if not pa.types.is_decimal(data_type):
+        return None
+    if sums and data_type.precision <= _LONG_DIGITS:
+        return -(1 << 63), 1 << 63
+    size = 10**data_type.precision
+    return 1 - size, size
 
 
 def _numbers(column: pa.Array, *, exact: bool) -> Any:

@@ -100,6 +100,8 @@ CASTS: list[tuple[str, str, Any, Any]] = [
     ("DECIMAL(10, 2)", "DOUBLE", Decimal("12.50"), 12.5),
     ("BOOLEAN", "INT", True, 1),
     ("BOOLEAN", "STRING", False, "false"),
+    ("BOOLEAN", "DECIMAL(3, 1)", True, Decimal("1.0")),
+    ("BOOLEAN", "DECIMAL(18, 18)", True, None),
     ("INT", "BOOLEAN", 7, True),
     ("INT", "VARCHAR(3)", 12345, "123"),
     ("INT", "CHAR(4)", 12, "12  "),
