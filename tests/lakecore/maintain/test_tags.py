@@ -8,6 +8,7 @@ from lakecore.errors import AlreadyExistsError
 from lakecore.jobs.versions import tags
 from lakecore.maintain.tags.apply import aged_tags
 from lakecore.maintain.target import Target
+from tests.support.lake import append_table, memory_catalog, put
 from tests.support.maintained import history
 from tests.support.meddling_fs import Meddling
 
@@ -38,3 +39,15 @@ def test_the_age_of_a_tag_counts_from_the_wall_clock_of_its_writer() -> None:
     assert here.created_ms is not None
     assert there.created_ms == here.created_ms - 7_200_000
     assert here.retained_ms == there.retained_ms == 1000
+
+
+def test_a_tag_of_a_time_is_of_the_first_snapshot_at_or_after_it() -> None:
+    lake = memory_catalog("tags-at-times")
+    table = append_table(lake, ("v INT",))
+    for number in range(3):
+        put(table, [{"v": number}])
+        lake.clock.time_ms += 10
+    second = table._stores.snapshots.load(2).time_millis
+    for name, time in (("at", second), ("after", second + 1)):
+        tags.run(tags.CreateTag(table="d.a", tag=name, timestamp_ms=time), lake, clock=lake.clock)
+    assert [table._stores.tags.load(name).id for name in ("at", "after")] == [2, 3]
