@@ -15,6 +15,7 @@ from lakecore.jobs.definitions.repair import Undo
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, rollback, tags
 from tests.support.lake import append_table, memory_catalog, put, rows_of
+from tests.support.maintained import History
 from tests.support.meddling_fs import Meddling
 
 OWNER = Safety(owner="test")
@@ -207,3 +208,15 @@ def test_an_undo_of_an_expiry_does_not_take_back_a_rollback() -> None:
     quarantine.run(undo_back, catalog, clock=clock)
     quarantine.run(undo, catalog, clock=clock)
     assert table._stores.snapshots.list_ids() == (1, 2, 3, 4)
+
+
+def test_a_rollback_that_another_commit_delays_leaves_no_file_of_its_first_try() -> None:
+    catalog = memory_catalog("rollback-delayed")
+    table = append_table(catalog, ("v INT",))
+    put(table, [{"v": 1}], [{"v": 2}])
+    made = History.of(catalog, table)
+    storage = Meddling(catalog.file_io, "publish", "snapshot/snapshot-3", lambda: put(table, [{"v": 3}]))
+    job = rollback.RollbackToAsLatest(table=table.name, snapshot=1, safety=OWNER)
+    rollback.run(job, made.through(storage), clock=catalog.clock)
+    assert rows_of(table) == [(1,)]
+    made.check_whole("rolled back", orphans=True)
