@@ -207,7 +207,7 @@ def test_connections_to_the_name_node_that_end_at_some_request(
                 put(far.catalog().load_table(name), [number], "x", commit)
             except LakeError:
                 assert proxy.fired
-                put(far.catalog().load_table(name), [number], "x", commit)
+            put(far.catalog().load_table(name), [number], "x", commit)  # which also brings a hint up to date
             check_second_commit(place, name, number)
             if not proxy.fired:
                 return
