@@ -53,7 +53,7 @@ class Shape:
 
 SHAPES = {
     "numbers": Shape(KINDS[:9], seed=11),
-    "texts": Shape(("STRING", "VARCHAR(20)", "BYTES", "DECIMAL(30, 5)", "STRING"), seed=3),
+    "texts": Shape(("STRING", "VARCHAR(20)", "BYTES", "DECIMAL(30, 5)", "STRING"), seed=49),
     "times": Shape(("DATE", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE"), seed=25),
     "nested": Shape(("ARRAY<INT>", "ARRAY<STRING>", "ROW<a INT, b ARRAY<STRING>>")),
     "keys": Shape(("BIGINT", "STRING", "DECIMAL(18, 4)"), keyed=True, seed=7),
