@@ -246,6 +246,30 @@ def test_a_hot_key_is_added_in_order(size: int) -> None:
     check(table, [rows, rows[:3]])
 
 
+class StoredTable(Table):
+    """Its decimals may have more digits than their type, as in files of Java."""
+
+    def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        batch = super().batch([row | {"v": None} for row in rows])
+        place = batch.schema.get_field_index("v")
+        values = pa.array([row["v"] for row in rows], pa.decimal128(38, 2))
+        stored = pa.Array.from_buffers(batch.schema.field(place).type, len(values), values.buffers())
+        return batch.set_column(place, batch.schema.field(place), stored)
+
+
+def test_a_sum_that_java_stored_too_long_stays_alone_and_is_refused_with_others() -> None:
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    table = StoredTable({"v": "DECIMAL(4, 2)"}, options)
+
+    def row(key: int, value: str | None) -> Row:
+        return {"k": key, SEQUENCE: 0, KIND: 0, "v": None if value is None else Decimal(value)}
+
+    groups = [[row(0, "100.99")], [row(1, None), row(1, "-100.99")], [row(2, "100.99"), row(2, "-50.00")]]
+    assert [found["v"] for found in table.folded(groups)] == [*map(Decimal, ("100.99", "-100.99", "50.99"))]
+    with pytest.raises(UnsupportedError, match=r"table db\.t: "):
+        table.folded([[row(0, "100.99"), row(0, "0.01")]])
+
+
 @pytest.mark.parametrize("name", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
 def test_values_that_are_no_sets_stay_alone_and_are_refused_together(name: str) -> None:
     table = Table({"v": "BYTES"}, {"merge-engine": "aggregation", "fields.v.aggregate-function": name})
