@@ -17,8 +17,8 @@ from lakecore.data_class import dataclass
 __all__ = ["java_float_text"]
 
 _FRACTION = 52
-_NO_OVERFLOW = 4096
-"""All numbers of the division have fewer bits."""
+_UNLIMITED = 4096
+"""This stands for the width of integers without a limit: all numbers of the division have fewer bits."""
 _PLAIN = range(-2, 8)
 """A number whose point is so far right of its first digit is written without an exponent."""
 
@@ -104,16 +104,16 @@ def _digits_until_unique(number: _Binary, used: int, below_point: int) -> tuple[
     if gap_twos < 0:
         value_twos, unit_twos, gap_twos = value_twos - gap_twos, unit_twos - gap_twos, 0
     size = max(used + value_twos + _bits_of_fives(value_fives), unit_twos + 1 + _bits_of_fives(fives + 1))
-    width = 32 if size < 32 else 64 if size < 64 else 0
+    width = 32 if size < 32 else 64 if size < 64 else _UNLIMITED
     value = (number.bits >> (_FRACTION + 1 - used)) * 5**value_fives << value_twos
     return _develop(value, 5**fives << unit_twos, 5**value_fives << gap_twos, power, width)
 
 
 def _develop(value: int, unit: int, half_gap: int, power: int, width: int) -> tuple[str, int]:
     """Divide until the digits tell the number from its neighbours. `width` is that of Java's integers, which
-    may overflow; 0 for those without a limit.
+    may overflow.
     """
-    tens, limit = unit * 10, 1 << (width - 1 if width else _NO_OVERFLOW)
+    tens, limit = unit * 10, 1 << (width - 1)
     digits: list[int] = []
     low = high = False
     steps = 0
@@ -126,7 +126,7 @@ def _develop(value: int, unit: int, half_gap: int, power: int, width: int) -> tu
         if above >= limit:
             above = _as_java_integer(above, width)
         low = value < half_gap
-        high = above > tens or (above == tens and not width)
+        high = above > tens or (above == tens and width == _UNLIMITED)
         steps += 1
         if steps > 1:
             digits.append(digit)
@@ -167,8 +167,6 @@ def _bits_of_fives(count: int) -> int:
 
 
 def _as_java_integer(value: int, width: int) -> int:
-    if not width:
-        return value
     half = 1 << (width - 1)
     return (value + half) % (2 * half) - half
 

@@ -50,7 +50,7 @@ def test_decimals_that_repeat(column: str, oracle: Oracle, tmp_path: Path) -> No
 def test_a_compaction_writes_dictionaries_of_earlier_releases_anew(
     oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "_INTEGER_DIGITS", 38)
+    monkeypatch.setattr(layout, "MAX_COMPACT_DECIMAL", 38)
     store(tmp_path, "DECIMAL(19, 2)", ["2.56", "-2.56", "0.00"], {})
     assert ids(oracle, tmp_path, "=", "v", "2.56") == []  # the defect of these releases
     monkeypatch.undo()

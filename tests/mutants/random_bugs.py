@@ -22,7 +22,7 @@ from tests.mutants.catalogue import ROOT, Mutant
 __all__ = ["bugs", "changes"]
 
 Change = tuple[int, int, str]
-"""From where to where in the text, and what stands there with the bug."""
+"""A change is the begin and the end of a piece of the text, and the text that takes its place."""
 
 _OPERATORS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.format.writer_options import WriterOptions
+from lakecore.row.binary_layout import MAX_COMPACT_DECIMAL
 
 __all__ = ["FileLayout", "GroupRows", "check_codec"]
 
@@ -41,11 +42,6 @@ _DICTIONARY_TYPES = (
     pa.types.is_time,
     pa.types.is_floating,
 )
-_INTEGER_DIGITS = 18
-"""Decimals of more digits are stored as bytes. Java before 2.0 looks for the value of a filter in their
-dictionary as bytes of another length, and so leaves out row groups that have it; in its own files they have
-no dictionary.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +162,12 @@ def _worth_dictionary(sample: pa.RecordBatch) -> list[str]:
 
 
 def _may_have_dictionary(kind: pa.DataType) -> bool:
+    """Return whether values of a type may have a dictionary. Long decimals are stored as bytes: Java before
+    2.0 looks for the value of a filter in their dictionary as bytes of another length, and so leaves out row
+    groups that have it. In its own files they have none.
+    """
     if pa.types.is_decimal(kind):
-        return bool(kind.precision <= _INTEGER_DIGITS)
+        return bool(kind.precision <= MAX_COMPACT_DECIMAL)
     return any(of(kind) for of in _DICTIONARY_TYPES)
 
 

@@ -305,10 +305,8 @@ class FastForward:
 
     def _schemas(self) -> dict[str, object]:
         """Return what `undo` needs to give main its schemas again."""
-        before, branch = (
-            _schema_texts(self._target, self._target.paths),
-            _schema_texts(self._target, self._branch),
-        )
+        before = _schema_texts(self._target, self._target.paths)
+        branch = _schema_texts(self._target, self._branch)
         stay = {number: text for number, text in before.items() if number <= self._latest.schema_id}
         return replaced_schemas(before, stay | branch)
 

@@ -23,6 +23,7 @@ from lakecore.merge.engines.values import FinishedSteps, fold_values
 from lakecore.merge.groups import Column
 from lakecore.merge.plain_values import plain_values
 from lakecore.merge.row_order import Bools
+from lakecore.row.binary_layout import MAX_COMPACT_DECIMAL
 from lakecore.types.datatypes import AtomicType
 
 __all__ = ["Product", "Sum"]
@@ -31,7 +32,6 @@ _HOT = 64
 _LIMBS = 4
 _SAFE = 2.0**62
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
-_LONG_DIGITS = 18
 _LONG = 1 << 63
 
 
@@ -104,7 +104,7 @@ class Sum:
         near = (bound * (1 + 1e-9) >= 10.0**column.type.precision) & (events.sizes > 1)
         if not near.any():
             return decimals
-        is_long = column.type.precision <= _LONG_DIGITS
+        is_long = column.type.precision <= MAX_COMPACT_DECIMAL
         steps = FinishedSteps(self._long_step, self._in_range) if is_long else self._step
         return fold_values(column, self.type, events, steps, near, decimals)
 

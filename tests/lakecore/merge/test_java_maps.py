@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from lakecore.merge.engines.java_maps import JavaMap
@@ -41,5 +43,5 @@ def test_put(keys: str, expected: str) -> None:
 def test_compute_if_absent(keys: str, expected: str) -> None:
     entries: JavaMap[int] = JavaMap()
     for key in _numbers(keys):
-        assert entries.compute(key, key, lambda key=key: key) == key  # type: ignore[misc]
+        assert entries.compute(key, key, partial(int, key)) == key
     assert list(entries.values()) == _numbers(expected)

@@ -1,4 +1,4 @@
-"""What a session of Spark pays, whatever it reads, because lakecore is installed, and what it looks up."""
+"""Every session of Spark looks for formats in a process: this imports little, and finds the format of lakecore."""
 
 from __future__ import annotations
 
