@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.jobs import compact
 from lakecore.row.json_rows import json_to_batch
 from tests.interop.evolution import ours
 from tests.support.oracle import Oracle, findings
@@ -33,6 +34,10 @@ def test_partitions(kind: str, oracle: Oracle, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "d.db" / "t").glob("p=*")) == directories
     assert ours(table) == oracle.read(tmp_path, "d.t")
     assert len(ours(table)) == 2 * len(NUMBERS)
+    catalog = load_catalog(tmp_path)
+    done = compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog)
+    assert (done.files_in, done.files_out) == (2 * len(NUMBERS), len(NUMBERS))
+    assert ours(catalog.load_table("d.t")) == ours(table) == oracle.read(tmp_path, "d.t")
     assert not findings(oracle.fsck(tmp_path, "d.t"))
 
 
