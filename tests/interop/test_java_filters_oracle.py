@@ -16,7 +16,7 @@ from lakecore.format.parquet.splice.reasons import SpliceReason
 from lakecore.jobs import compact
 from lakecore.row.json_rows import json_to_batch
 from tests.support.golden import canonical
-from tests.support.oracle import Oracle
+from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +45,7 @@ def test_decimals_that_repeat(column: str, oracle: Oracle, tmp_path: Path) -> No
         assert ids(oracle, tmp_path, "in", "v", value, "7.00") == [number] * ROWS
         assert len(ids(oracle, tmp_path, "<>", "v", value)) == 2 * ROWS
     assert ids(oracle, tmp_path, "is null", "v") == [3] * ROWS
+    assert not findings(oracle.fsck(tmp_path, "d.t"))
 
 
 def test_a_compaction_writes_dictionaries_of_earlier_releases_anew(
@@ -58,6 +59,7 @@ def test_a_compaction_writes_dictionaries_of_earlier_releases_anew(
     report = compact.run(job, load_catalog(tmp_path))
     assert report.decoded_because == {SpliceReason.FIXED_DICTIONARIES.value: 3}
     assert ids(oracle, tmp_path, "=", "v", "2.56") == [0] * ROWS
+    assert not findings(oracle.fsck(tmp_path, "d.t"))
 
 
 @pytest.mark.parametrize("index", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
@@ -69,3 +71,4 @@ def test_indexes_of_files_without_a_value(index: str, threshold: str, oracle: Or
     assert ids(oracle, tmp_path, "is not null", "v") == [1] * ROWS
     assert ids(oracle, tmp_path, "=", "v", 7) == [1] * ROWS
     assert ids(oracle, tmp_path, "not in", "v", 8, 9) == [1] * ROWS
+    assert not findings(oracle.fsck(tmp_path, "d.t"))

@@ -20,6 +20,7 @@ from lakecore.jobs import (
     quarantine,
     remove_orphan_files,
 )
+from lakecore.jobs.definitions.repair import Undo
 from lakecore.jobs.repair import metadata as repair
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, consumers, rollback, tags
@@ -27,7 +28,7 @@ from lakecore.metadata.schema_change import AddColumn
 from lakecore.types.datatypes import parse_type
 from lakecore.verify.fsck.check import fsck
 from tests.support.golden import GoldenTable, golden_tables
-from tests.support.oracle import Oracle
+from tests.support.oracle import Oracle, findings
 from tests.support.twins import Twins
 
 pytestmark = pytest.mark.slow
@@ -488,6 +489,23 @@ def test_main_gets_the_schemas_of_the_branch(long_history: Path, tmp_path: Path,
     assert [bool(text) for text in expected.values()] == [True, True, True, False]
     assert [field.name for field in twins.opened.schema.fields] == ["p", "k", "v", "b1", "b2"]
     assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
+
+
+def test_an_undo_gives_main_its_schemas_again(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:
+    """Java reads the rows of before a fast-forward, with the columns of before, and its fsck finds what it found."""
+    shutil.copytree(long_history, tmp_path / "d.db" / "t")
+    oracle.call("create-branch", tmp_path, "d.t", "b", "--tag", "middle")
+    catalog = load_catalog(str(tmp_path))
+    for name, column in (("d.t", "m"), ("d.t$branch_b", "b")):
+        catalog.alter_table(name, [AddColumn(path=(column,), type=parse_type("INT"))])
+    oracle.write(tmp_path, "d.t", [{"p": "a", "k": 99, "v": "new", "m": 7}])
+    before, found = oracle.read(tmp_path, "d.t"), findings(oracle.fsck(tmp_path, "d.t"))
+    job = branches.FastForward(table="d.t", branch="b", safety=Safety(quarantine=True))
+    report = branches.run(job, catalog)
+    assert oracle.read(tmp_path, "d.t") == oracle.read(tmp_path, "d.t$branch_b") != before
+    quarantine.run(Undo(run_id=report.run), catalog)
+    assert oracle.read(tmp_path, "d.t") == before
+    assert findings(oracle.fsck(tmp_path, "d.t")) <= found
 
 
 def test_expiry_spares_what_a_branch_needs(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:
