@@ -2,15 +2,16 @@
 types.
 
 Each rule was compared with what Java Paimon 1.4.2 reads. Integers wrap when narrowed; floats to integers cut
-the fraction and saturate; to DECIMAL rounds half up and gives null where the value does not fit; CHAR pads
-and VARCHAR cuts; timestamps lose digits, and before 1970 whole seconds and days are cut towards 1970. Between
-TIMESTAMP and TIMESTAMP WITH LOCAL TIME ZONE there is no rule: the zone of the session is not known.
+the fraction and saturate; to DECIMAL rounds half up and gives null where the value does not fit; texts become
+what `lakecore.read.columns.texts` makes of them; CHAR pads and VARCHAR cuts; timestamps lose digits, and
+before 1970 whole seconds and days are cut towards 1970. Between TIMESTAMP and TIMESTAMP WITH LOCAL TIME ZONE
+there is no rule: the zone of the session is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.read.columns.texts import text_value, with_scale
 from lakecore.row.values import array_values, values_array
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import MAX_LENGTH, AtomicType, TypeRoot
-from lakecore.types.text import parse_value, value_text
+from lakecore.types.text import value_text
 
-__all__ = ["cast_atomic", "text_value"]
+__all__ = ["cast_atomic"]
 
 _INTEGERS = frozenset((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT))
 _FLOATS = frozenset((TypeRoot.FLOAT, TypeRoot.DOUBLE))
@@ -43,8 +45,6 @@ _FAMILIES = {
     TypeRoot.TIMESTAMP_LTZ: "instant",
 }
 _BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
-_DECIMALS = Context(prec=100)
-_MAX_DIGITS = 38
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _DAY_SECONDS = 86_400
 _MILLI_DIGITS = 3
@@ -100,14 +100,7 @@ def _decimal(value: Any, data_type: AtomicType) -> Decimal | None:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
         raise InvalidInputError(f"{value} is not a value of type {data_type}")
-    if number.adjusted() > _MAX_DIGITS:
-        return None
-    rounded = _rescale(number, data_type.scale, ROUND_HALF_UP)
-    return rounded if abs(rounded) < Decimal(10) ** (data_type.precision - data_type.scale) else None
-
-
-def _rescale(number: Decimal, scale: int, rounding: str) -> Decimal:
-    return number.quantize(Decimal(1).scaleb(-scale), rounding=rounding, context=_DECIMALS)
+    return with_scale(number, data_type)
 
 
 def _decimal_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
@@ -115,7 +108,7 @@ def _decimal_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.A
     wrap = 1 << bits
 
     def convert(number: Decimal) -> int:
-        whole = int(_rescale(number, 0, ROUND_DOWN))
+        whole = int(number)
         return (whole + wrap // 2) % wrap - wrap // 2
 
     values = [None if value is None else convert(value) for value in array.to_pylist()]
@@ -164,18 +157,6 @@ def _from_text(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
     return values_array([None if text is None else text_value(text, new) for text in array.to_pylist()], new)
 
 
-def text_value(text: str, new: AtomicType) -> Any:
-    """Return the internal value of a text; null for a DECIMAL that does not fit. Raises InvalidInputError for
-    a text that is no value of the type.
-    """
-    if new.root is not TypeRoot.DECIMAL:
-        return parse_value(text, new)
-    try:
-        return _decimal(text.strip(), new)
-    except ArithmeticError as err:
-        raise InvalidInputError(f"{text!r} is not a value of type {new}") from err
-
-
 def _text_to_bytes(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
     return _fit_bytes(array.cast(pa.binary()), new)
 
@@ -185,8 +166,11 @@ def _bytes_to_bytes(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array
 
 
 def _bytes_to_text(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
-    """Convert without cutting or padding."""
-    return array.cast(pa.string())
+    """Convert without cutting or padding. Java keeps bytes that are no text, which no Arrow text may have."""
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid as err:
+        raise InvalidInputError("a column of bytes became text, but not all of its bytes are UTF-8") from err
 
 
 def _fit_bytes(array: pa.Array, new: AtomicType) -> pa.Array:

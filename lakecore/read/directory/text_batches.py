@@ -10,12 +10,12 @@ import pyarrow as pa
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidInputError, UnsupportedError
 from lakecore.fs.file_io import FileIO
+from lakecore.read.columns.time_texts import UnknownTextError
 from lakecore.read.directory.csv_fields import csv_fields
 from lakecore.read.directory.json_values import JsonRows
 from lakecore.read.directory.lines import read_lines
 from lakecore.read.directory.rules import FileKind, FormatRules, MalformedMode
 from lakecore.read.directory.text_values import text_decoder
-from lakecore.read.directory.time_texts import UnknownTextError
 from lakecore.row.values import rows_batch
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import AtomicType, DataField, RowType

@@ -8,24 +8,17 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import struct
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
-from lakecore.read.columns.cast import text_value
-from lakecore.read.directory.time_texts import UnknownTextError, date_of, time_of, timestamp_of
+from lakecore.read.columns.texts import decimal_of, float32_of, float_of
+from lakecore.read.columns.time_texts import date_of, time_of, timestamp_of
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
 __all__ = ["text_decoder"]
 
 _BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _WHOLE = re.compile(r"[+-]?\d+")
-_DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_FLOAT = re.compile(rf"([+-]?)(?:({_DIGITS})[fFdD]?|(NaN|Infinity))")
-_DECIMAL = re.compile(rf"[+-]?{_DIGITS}")
-_TIE, _LOW_BITS = 1 << 28, (1 << 29) - 1
 
 
 def text_decoder(data_type: AtomicType) -> Callable[[str], Any]:
@@ -43,15 +36,15 @@ def text_decoder(data_type: AtomicType) -> Callable[[str], Any]:
     if root is TypeRoot.BOOLEAN:
         return lambda text: text.lower() == "true"
     if root is TypeRoot.DOUBLE:
-        return lambda text: float(_number(text))
+        return float_of
     if root is TypeRoot.FLOAT:
-        return _single
+        return float32_of
     if root is TypeRoot.DATE:
         return date_of
     if root is TypeRoot.TIME:
         return time_of
     if root is TypeRoot.DECIMAL:
-        return lambda text: text_value(_plain_number(text), data_type)
+        return lambda text: decimal_of(text, data_type)
     zoned = root is TypeRoot.TIMESTAMP_LTZ
     return lambda text: timestamp_of(text, data_type.precision, zoned=zoned)
 
@@ -73,32 +66,3 @@ def _bytes(text: str) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4 % 3 if "=" not in text else 0), validate=True)
     except binascii.Error as err:
         raise ValueError("it is not Base64") from err
-
-
-def _number(text: str) -> str:
-    """Return what Python reads of a number as Java writes it, also `1.5f` and `Infinity`."""
-    stripped = text.strip("".join(map(chr, range(33))))
-    match = _FLOAT.fullmatch(stripped)
-    if match is None:
-        if "0x" in stripped.lower():
-            raise UnknownTextError(f"{text!r} as a number")
-        raise ValueError("it is not a number")
-    return match[1] + (match[2] or match[3])
-
-
-def _plain_number(text: str) -> str:
-    if _DECIMAL.fullmatch(text) is None:
-        raise ValueError("it is not a number")
-    return text
-
-
-def _single(text: str) -> float:
-    """Return the nearest 32-bit number. Where the 64-bit number lies between two, the digits decide."""
-    number = _number(text)
-    value = float(number)
-    if struct.unpack("<Q", struct.pack("<d", value))[0] & _LOW_BITS == _TIE:
-        return float(pa.scalar(number).cast(pa.float32()).as_py())
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")

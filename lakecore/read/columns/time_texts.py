@@ -1,4 +1,5 @@
-"""This module parses dates and times of text files by the rules of Paimon's Java readers. It is pure.
+"""This module parses dates and times of text files and of text columns that became such a type, by the rules
+of Paimon's Java readers. It is pure.
 
 They differ from those of SQL literals here (`lakecore.types.text`): a day of a timestamp that its month does
 not have is the last one, fractions of a TIME are rounded, and digits alone count days, milliseconds or units.
@@ -14,9 +15,11 @@ from lakecore.types.text import parse_date
 __all__ = ["UnknownTextError", "date_of", "time_of", "timestamp_of"]
 
 _DIGITS = re.compile(r"-?[0-9]+")
-_DATE = re.compile(r" *([0-9]+) *(?:- *([0-9]+) *(?:- *([0-9]+) *)?)?")
-_TIME = re.compile(r" *([0-9]+) *(?:: *([0-9]+) *(?:: *([0-9]+) *(?:\.(.*))?)?)?")
-_ZONE = re.compile(r" *[0-9]+ *(?:: *[0-9]+ *)?")
+_BLANKS = "".join(map(chr, range(33)))
+_NUMBER = r"[\x00-\x20]*([0-9]+)[\x00-\x20]*"
+_DATE = re.compile(rf"{_NUMBER}(?:-{_NUMBER}(?:-{_NUMBER})?)?")
+_TIME = re.compile(rf"{_NUMBER}(?::{_NUMBER}(?::{_NUMBER}(?:\.(.*))?)?)?", re.DOTALL)
+_ZONE = re.compile(rf"{_NUMBER}(?::{_NUMBER})?")
 _TIMESTAMP = re.compile(
     r"([0-9]{4}|\+[0-9]{5,9})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?: ([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{0,9}))?)?"
@@ -64,8 +67,9 @@ def _clock(text: str) -> int:
     hour, minute, second = (int(part or 0) for part in match.groups()[:3])
     if sign or minute > 59 or second > 59 or hour > 23:
         raise UnknownTextError(f"{text!r} as a TIME")
-    digits = "".join(char if "0" <= char <= "9" else "0" for char in (match[4] or "").strip()).ljust(4, "0")
-    return ((hour * 60 + minute) * 60 + second) * 1000 + int(digits[:3]) + (digits[3] >= "5")
+    fraction = (match[4] or "").strip(_BLANKS).ljust(4, "0")
+    digits = "".join(char if "0" <= char <= "9" else "0" for char in fraction[:3])
+    return ((hour * 60 + minute) * 60 + second) * 1000 + int(digits) + (fraction[3] >= "5")
 
 
 def timestamp_of(text: str, precision: int, *, zoned: bool) -> int:
