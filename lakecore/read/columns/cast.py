@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.read.columns.texts import text_value, with_scale
+from lakecore.read.columns.texts import decimal_value, text_value
 from lakecore.row.values import array_values, values_array
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import MAX_LENGTH, AtomicType, TypeRoot
@@ -100,7 +100,7 @@ def _decimal(value: Any, data_type: AtomicType) -> Decimal | None:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
         raise InvalidInputError(f"{value} is not a value of type {data_type}")
-    return with_scale(number, data_type)
+    return decimal_value(number, data_type)
 
 
 def _decimal_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:

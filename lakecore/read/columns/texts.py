@@ -16,7 +16,7 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.read.columns.time_texts import UnknownTextError, date_of, time_of, timestamp_of
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
-__all__ = ["decimal_of", "float32_of", "float_of", "text_value", "with_scale"]
+__all__ = ["decimal_of", "decimal_value", "float32_of", "float_of", "text_value"]
 
 _BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _BOOLEANS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(
@@ -103,10 +103,10 @@ def decimal_of(text: str, data_type: AtomicType) -> Decimal | None:
     """
     if _DECIMAL.fullmatch(text) is None:
         raise ValueError("it is not a number")
-    return with_scale(Decimal(text), data_type)
+    return decimal_value(Decimal(text), data_type)
 
 
-def with_scale(number: Decimal, data_type: AtomicType) -> Decimal | None:
+def decimal_value(number: Decimal, data_type: AtomicType) -> Decimal | None:
     """Return the finite `number` with the digits of `data_type`, rounded half up; None where it has too many
     before the point.
     """
