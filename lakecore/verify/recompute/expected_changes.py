@@ -21,7 +21,7 @@ from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import RowKind
 from lakecore.verify.rules.kinds import retracting
 from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
-from lakecore.verify.rules.order import Bools
+from lakecore.verify.rules.order import Bools, ranks
 
 __all__ = ["ChangeLines", "KeyRows", "certainly_same", "expect_changes", "same_where_known"]
 
@@ -116,15 +116,23 @@ def _news(rows: KeyRows, after: Places, existed: Bools) -> ChangeLines:
 
 
 def same_where_known(before: list[pa.Array], after: list[pa.Array]) -> Bools:
-    """Return whether rows are equal as far as flat columns tell; NaN equals nothing, -0.0 equals 0.0."""
+    """Return whether rows are equal as far as flat columns tell; NaN equals NaN, -0.0 is not 0.0."""
     same = np.ones(len(before[0]) if before else 0, bool)
     for old, new in zip(before, after, strict=True):
         if pa.types.is_nested(old.type):
             continue
-        equal = pc.fill_null(pc.equal(old, new.cast(old.type)), False)
+        equal = pc.and_(_equal_values(old, new.cast(old.type)), pc.and_(old.is_valid(), new.is_valid()))
         nulls = pc.and_(old.is_null(), new.is_null())
         same &= pc.or_(equal, nulls).to_numpy(zero_copy_only=False)
     return np.asarray(same)
+
+
+def _equal_values(old: pa.Array, new: pa.Array) -> pa.Array:
+    """Return which values are equal, whatever it says where one is null."""
+    if not pa.types.is_floating(old.type):
+        return pc.fill_null(pc.equal(old, new), False)
+    first, second = (ranks(pc.fill_null(column, 0.0))[0].values for column in (old, new))
+    return pa.array(first == second)
 
 
 def certainly_same(before: list[pa.Array], after: list[pa.Array]) -> Bools:

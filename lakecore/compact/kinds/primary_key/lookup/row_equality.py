@@ -1,8 +1,9 @@
 """This module decides when two rows count as equal for a change stream (option
 `changelog-producer.row-deduplicate`). Pure.
 
-Rule of the format: column by column; two nulls are equal; NaN equals nothing and -0.0 equals 0.0; arrays
-compare element by element, maps by key whatever their order.
+Rule of the format (2.0; before, NaN was a change of itself, and -0.0 none of 0.0): column by column; two
+nulls are equal, NaN equals NaN and -0.0 is not 0.0; arrays compare element by element, maps by key whatever
+their order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.merge.row_order import Bools
+from lakecore.merge.row_order import Bools, in_total_order
 
 __all__ = ["equal_rows"]
 
@@ -43,8 +44,10 @@ def _equal(left: pa.Array, right: pa.Array) -> Bools:
         inside = _equal_maps(left, right)
     elif pa.types.is_list(data_type):
         inside = _equal_lists(left, right)
+    elif pa.types.is_fixed_size_list(data_type):
+        inside = _equal_vectors(left, right)
     else:
-        inside = _bools(pc.fill_null(pc.equal(left, right), False))
+        inside = _bools(pc.fill_null(pc.equal(in_total_order(left), in_total_order(right)), False))
     return np.asarray((a & b & inside) | (~a & ~b))
 
 
@@ -66,15 +69,39 @@ def _equal_lists(left: Any, right: Any) -> Bools:
     return np.asarray(equal)
 
 
+def _equal_vectors(left: Any, right: Any) -> Bools:
+    both = _bools(left.is_valid()) & _bools(right.is_valid())
+    places = pa.array(np.flatnonzero(both))
+    values = _equal(left.take(places).flatten(), right.take(places).flatten())
+    both[both] = values.reshape(-1, left.type.list_size).all(axis=1)
+    return both
+
+
 def _equal_maps(left: pa.MapArray, right: pa.MapArray) -> Bools:
     """Return which maps are equal as lists of entries; only maps of one size that differ so are compared by
     their keys, one by one.
     """
-    equal: Any = _equal_lists(_entries(left), _entries(right))
-    sizes = pc.equal(pc.list_value_length(_entries(left)), pc.list_value_length(_entries(right)))
-    for row in np.flatnonzero(~equal & _bools(pc.fill_null(sizes, False))):
-        equal[row] = dict(left[int(row)].as_py()) == dict(right[int(row)].as_py())
+    mine, others = _entries(left), _entries(right)
+    equal: Any = _equal_lists(mine, others)
+    sizes = pc.equal(pc.list_value_length(mine), pc.list_value_length(others))
+    for row in np.flatnonzero(~equal & _bools(pc.fill_null(sizes, False))).tolist():
+        equal[row] = _equal_entries(mine[row].values, others[row].values)
     return np.asarray(equal)
+
+
+def _equal_entries(left: pa.StructArray, right: pa.StructArray) -> bool:
+    """Return whether two maps of one size are equal."""
+    places = {key: place for place, key in enumerate(_names(right.field(0)))}
+    order = [places.get(key) for key in _names(left.field(0))]
+    if None in order:
+        return False
+    return bool(_equal(left.field(1), right.field(1).take(pa.array(order, pa.int64()))).all())
+
+
+def _names(keys: pa.Array) -> list[str]:
+    """Return a text for each key that differs where the keys do."""
+    plain = keys.view(pa.int64()) if pa.types.is_timestamp(keys.type) else in_total_order(keys)
+    return [repr(key) for key in plain.to_pylist()]
 
 
 def _entries(column: pa.MapArray) -> pa.ListArray:
