@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from lakecore.commit.duplicates import LOOK_BACK, commits_of
-from lakecore.commit.request import Overwrite
+from lakecore.commit.request import Overwrite, Preconditions
 from lakecore.errors import (
     CommitConflictError,
     CommitUncertainError,
@@ -152,6 +153,23 @@ def test_data_stays_when_only_its_compaction_conflicts(table: CommitTable) -> No
     assert result.compaction_conflict is not None
     assert result.compaction_conflict.files == ((EMPTY_ROW, 0, "gone"),)
     assert table.live() == ["a"]
+
+
+def test_rows_are_added_once_where_their_place_depends_on_the_whole_table(table: CommitTable) -> None:
+    """Its own rows do not refuse the compaction that comes with them, nor do those of others in between."""
+    append(table, "a", 1)
+    read = Preconditions(read_snapshot=table.snapshots.load(1), whole_table=True, hash_indexes={})
+    message = commit_message(
+        data_file("b"), compact_before=(data_file("a"),), compact_after=(data_file("a", level=5),)
+    )
+    rival = partial(append, table, "fast", 1, commit_user="other")
+    steps: list[Callable[[], Any]] = [lambda: None, rival]
+    racing = table.through(Racing(table, steps))
+    result = racing.commit([message], identifier=2, preconditions=read)
+    assert (result.snapshot_ids, result.compaction_conflict) == ((2, 4), None)
+    assert table.live() == ["a@5", "b", "fast"]
+    with pytest.raises(CommitConflictError, match="added rows, perhaps with the same keys"):
+        append(table, "c", 3, preconditions=read)
 
 
 def test_an_append_is_checked_when_asked(table: CommitTable) -> None:
