@@ -272,8 +272,20 @@ class ChangeCommit:
                 tuple(added_row_snapshots(required, self._newer(required.read_snapshot, latest))),
                 latest,
             )
-        if required.same_counts and any(map(may_rescale, self._newer(required.read_snapshot, latest))):
-            self._refuse(changed_bucket_counts(self._live(view), self._change.entries), latest)
+        if required.same_counts:
+            self._check_bucket_counts(view, self._newer(required.read_snapshot, latest))
+
+    def _check_bucket_counts(self, view: TableView, newer: Sequence[Snapshot | None]) -> None:
+        """Raise CommitConflictError where a partition has another bucket count than its new files were made
+        for. Partitions without files have that of the option, which may have changed; where the option gives
+        none, they have none yet. It costs nothing where no commit has changed a count.
+        """
+        entries, options = self._change.entries, view.options
+        own_counts = options.bucket_mode is BucketMode.POSTPONE
+        default = options.bucket if options.bucket_mode is BucketMode.HASH_FIXED else None
+        is_outdated = default is not None and bool((entries.total_buckets != default).any())
+        if is_outdated or any(may_rescale(snapshot, own_counts=own_counts) for snapshot in newer):
+            self._refuse(changed_bucket_counts(self._live(view), entries, default), view.latest)
 
     def _newer(self, base: Snapshot | None, latest: Snapshot | None) -> list[Snapshot | None]:
         """List the snapshots after `base`; None stands for one that no longer exists or belongs to another

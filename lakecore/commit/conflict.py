@@ -65,11 +65,13 @@ def find_conflicts(
     return tuple(conflicts)
 
 
-def changed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
+def changed_bucket_counts(
+    base: ManifestEntries, delta: ManifestEntries, default: int | None = None
+) -> tuple[Conflict, ...]:
     """Check rule 1 alone: return files of `delta` that were written for another bucket count than `base`
-    has.
+    has. `default` is the count of partitions without files; None: these may get any.
     """
-    return tuple(_bucket_counts(ManifestEntries.concat([base, delta]), len(base)))
+    return tuple(_bucket_counts(ManifestEntries.concat([base, delta]), len(base), default))
 
 
 def mixed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
@@ -99,7 +101,7 @@ def find_missing(base: ManifestEntries, required_files: ManifestEntries) -> tupl
     return tuple(_conflict(reason, entry) for entry in required_files.rows() if entry.identity not in present)
 
 
-def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
+def _bucket_counts(combined: ManifestEntries, split: int, default: int | None = None) -> Iterator[Conflict]:
     """Check rule 1. Counts of 0 and below are no counts (dynamic, unaware and postponed buckets)."""
     partition, total = combined.partition, combined.total_buckets
     packed = np.unique((partition[:split].astype(np.int64) << 32) | np.maximum(total[:split], 0))
@@ -107,7 +109,7 @@ def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
     codes: set[tuple[int, int]] = set()
     for lane in range(split, len(combined)):
         code, count = int(partition[lane]), int(total[lane])
-        expected_count = before.setdefault(code, count) if count > 0 else count
+        expected_count = before.setdefault(code, default or count) if count > 0 else count
         if expected_count != count and (code, count) not in codes:
             codes.add((code, count))
             reason = f"the partition has {expected_count} buckets, but the commit was made for {count}"

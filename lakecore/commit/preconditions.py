@@ -37,11 +37,15 @@ def added_row_snapshots(preconditions: Preconditions, newer: Sequence[Snapshot |
             yield Conflict("another commit added rows, perhaps with the same keys", b"", -1, name)
 
 
-def may_rescale(snapshot: Snapshot | None) -> bool:
-    """Return whether the snapshot may change bucket counts: only an overwriting one does. None: it has
-    expired.
+def may_rescale(snapshot: Snapshot | None, *, own_counts: bool) -> bool:
+    """Return whether the snapshot may change the bucket counts of partitions. None: it has expired.
+
+    An overwriting one may. With `own_counts` each partition gets a count of its own, from the first commit
+    that gives its rows buckets, which may be any.
     """
-    return snapshot is None or snapshot.commit_kind is CommitKind.OVERWRITE
+    if snapshot is None or snapshot.commit_kind is CommitKind.OVERWRITE:
+        return True
+    return own_counts and snapshot.commit_kind is not CommitKind.ANALYZE
 
 
 def has_same_identity(left: Snapshot, right: Snapshot) -> bool:

@@ -59,8 +59,8 @@ class Preconditions:
     whole_table: bool = False
     """If it is True, commits after `read_snapshot` that bring rows are conflicts; compactions are not."""
     same_counts: bool = False
-    """If it is True, the commit conflicts where a partition has another bucket count now than at
-    `read_snapshot`.
+    """If it is True, the commit conflicts where a partition has another bucket count than its new files were
+    made for, or would get another one from the table's options.
     """
     one_bucket_count: bool = False
     """The commit conflicts where a partition would have files of several bucket counts afterwards, also in an

@@ -1,16 +1,20 @@
-"""A writer of Java continues with the old number of buckets after a rescale: fsck finds it, and says what to do."""
+"""Partitions whose number of buckets changes while somebody writes. A writer of Java continues with the old number
+after a rescale: fsck finds it, and says what to do. A writer of lakecore is refused."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lakecore
+from lakecore.errors import CommitConflictError
 from lakecore.jobs import compact, fsck, rescale
 from lakecore.jobs.versions import rollback
 from tests.fuzz.row_lines import read_lines
+from tests.support.golden import canonical
 from tests.support.oracle import Oracle, OracleError
 
 TABLE = {
@@ -45,3 +49,31 @@ def test_rows_in_buckets_of_two_counts_are_damage(
     rollback.run(rollback.RollbackTo(table="d.t", snapshot=sound.id), lake)
     assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()
     assert len(read_lines(lake.load_table("d.t").scan())) == 4
+
+
+@pytest.mark.parametrize("judge", ["oracle", "oracle2"])
+def test_a_write_that_began_before_a_partition_got_its_buckets(
+    judge: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Rows of Java wait in the partition, and a compaction gives it other buckets than a batch write would: the write
+    is refused, and Java reads each key once when it is repeated."""
+    java: Oracle = request.getfixturevalue(judge)
+    options = {"bucket": "-2", "postpone.target-row-num-per-bucket": "3", "write-only": "true"}
+    java.create(tmp_path, "d.t", {**TABLE, "options": options})
+    java.write(tmp_path, "d.t", [{"p": "a", "k": k, "v": "first"} for k in range(10)])
+    lake = lakecore.load_catalog(tmp_path)
+    table = lake.load_table("d.t")
+    late = table.new_batch_write()
+    rows = pa.table({"p": ["a"] * 5, "k": pa.array(range(5), pa.int32()), "v": ["second"] * 5})
+    late.write(rows)
+    prepared = late.prepare_commit()
+    compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+    with pytest.raises(
+        CommitConflictError, match="the partition has 4 buckets, but the commit was made for 1"
+    ):
+        late.commit([prepared])
+    table.write(rows)
+
+    expected = [{"p": "a", "k": k, "v": "second" if k < 5 else "first"} for k in range(10)]
+    assert java.read(tmp_path, "d.t") == canonical(expected)
+    assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()

@@ -171,7 +171,7 @@ def placement_of(
         case BucketMode.KEY_DYNAMIC if target.live_keys is not None:
             return KeyIndexed(target, target.live_keys, KnownBuckets(load), replaced)
         case BucketMode.POSTPONE if writes_real_buckets(schema.options):
-            return PartitionCounts(target.stores, options, KnownBuckets(load))
+            return PartitionCounts(target.stores, options, KnownBuckets(load), checks_counts=load is not None)
         case BucketMode.POSTPONE:
             return PostponedPlacement(target.stores, options)
         case _:
@@ -395,11 +395,14 @@ class KeyIndexed(Placement):
 class PartitionCounts(Placement):
     """A batch write assigns postponed buckets at once: each partition has its own number of buckets."""
 
-    def __init__(self, stores: TableStores, options: TableOptions, buckets: KnownBuckets) -> None:
+    def __init__(
+        self, stores: TableStores, options: TableOptions, buckets: KnownBuckets, *, checks_counts: bool
+    ) -> None:
         self.buckets = buckets
         self._schema = stores.schema
         self._function = options.bucket_function.value
         self._router = Router(stores.schema, options, self._buckets)
+        self._checks_counts = checks_counts
 
     def _buckets(self) -> PartitionBuckets:
         return PartitionBuckets(self._schema, self._function, self.buckets.state.total)
@@ -409,6 +412,12 @@ class PartitionCounts(Placement):
 
     def total(self, partition: bytes) -> int:
         return self._buckets().total(partition)
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        if not self.buckets.is_read:
+            return None
+        return Preconditions(read_snapshot=self.buckets.state.snapshot, same_counts=self._checks_counts)
 
 
 class PostponedPlacement(Placement):

@@ -13,6 +13,7 @@ import pytest
 
 import lakecore
 from lakecore.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from lakecore.jobs import compact
 from lakecore.table import Table
 from lakecore.write.batch_write import BatchWrite
 from lakecore.write.messages import decode_commit, encode_commit
@@ -250,6 +251,22 @@ def test_a_partition_has_many_writers_where_buckets_were_assigned() -> None:
     table.write(pa.table({"k": pa.array([7], pa.int32()), "v": ["c"]}))
     with pytest.raises(CommitConflictError):
         late.commit(prepared)
+
+
+def test_another_commit_after_keys_were_assigned_may_have_the_same_key_elsewhere() -> None:
+    """Where keys may move between partitions; a compaction moves none, and an empty table is a state, too."""
+    catalog = memory_catalog()
+    table = key_table(catalog, ("k INT", "p INT"), ("k",), ("p",), bucket="-1")
+    for key in (1, 2):
+        late, early = (table.new_batch_write().with_assigned_buckets() for _ in range(2))
+        prepared = prepare(late, [{"k": key, "p": 7, BUCKET_COLUMN: 0}])
+        early.commit(prepare(early, [{"k": key, "p": 8, BUCKET_COLUMN: 0}]))
+        with pytest.raises(CommitConflictError, match="added rows, perhaps with the same keys"):
+            late.commit(prepared)
+    again = table.new_batch_write().with_assigned_buckets()
+    compact.run(compact.Job(table=table.name, strategy=compact.Strategy.FULL), catalog, clock=catalog.clock)
+    again.commit(prepare(again, [{"k": 3, "p": 7, BUCKET_COLUMN: 0}]))
+    assert rows_of(table) == [(1, 8), (2, 8), (3, 7)]
 
 
 def test_bytes_keep_everything() -> None:
