@@ -75,6 +75,20 @@ def test_an_expired_position_names_what_is_left() -> None:
     assert followed(table, monitor) == {file.file_name for file in live_files(table)}
 
 
+def test_a_start_that_expired_names_what_is_left() -> None:
+    table = key_table(memory_catalog())
+    put(table, [{"k": 1, "v": "a"}], [{"k": 2, "v": "b"}])
+    start = table.snapshot(1)
+    monitor = FileMonitor(table._scanner, start=start)
+    paths = table._stores.paths
+    for path in (paths.snapshot(1), paths.manifest(start.base_manifest_list)):
+        table._stores.file_io.delete(path)
+    with pytest.raises(ExpiredError, match="available snapshots are 2"):
+        monitor.poll()
+    monitor.restart()
+    assert followed(table, monitor) == {file.file_name for file in live_files(table)}
+
+
 def test_a_table_that_was_rolled_back_is_noticed() -> None:
     table = key_table(memory_catalog())
     put(table, [{"k": 1, "v": "a"}], [{"k": 2, "v": "b"}])
