@@ -15,6 +15,7 @@ from lakecore.types.text import parse_value, timestamp_text, value_text
 
 __all__ = [
     "DEFAULT_NAME",
+    "internal_text",
     "parse_partitions",
     "partition_path",
     "partition_spec",
@@ -109,7 +110,7 @@ def _escape(text: str) -> str:
 def _directory_text(value: Any, data_type: DataType, default_name: str, legacy_name: bool) -> str:
     if value is None:
         return default_name
-    text = _legacy_text(value, data_type) if legacy_name else value_text(value, data_type)
+    text = internal_text(value, data_type) if legacy_name else value_text(value, data_type)
     return default_name if _is_blank(text) else text
 
 
@@ -118,7 +119,10 @@ def _is_blank(text: str) -> bool:
     return not text or (text.isspace() and not any(char in _JAVA_NOT_BLANK for char in text))
 
 
-def _legacy_text(value: Any, data_type: DataType) -> str:
+def internal_text(value: Any, data_type: DataType) -> str:
+    """Return the text of an internal value in Java: a DATE is a number of days, and a TIMESTAMP has a `T`.
+    Raises UnsupportedError for bytes, whose text is their place in memory.
+    """
     root = data_type.root if isinstance(data_type, AtomicType) else None
     if root in (TypeRoot.DATE, TypeRoot.TIME):
         return str(value)

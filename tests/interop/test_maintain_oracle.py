@@ -413,6 +413,37 @@ def test_the_same_partitions_expire(
     assert len(twins.opened._stores.snapshots.list_ids()) == 2 - report.nothing_to_do
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "formatter"),
+    [
+        ("TIMESTAMP(3)", ["2020-01-01 00:00:00.000", "2020-01-01 00:00:01.500", "2020-01-01 07:30:00.000"], None),
+        ("TIMESTAMP(0) WITH LOCAL TIME ZONE", ["2020-01-01 00:00:09Z"], None),
+        ("TIMESTAMP(6)", ["2020-01-01 00:00:09.000000"], "yyyy-MM-dd HH:mm:ss"),
+        ("DATE", ["2020-01-01"], None),
+        ("DATE", ["2020-01-01"], "yyyyy"),
+        ("VARBINARY(10)", ["0x323032302d30312d3031"], None),
+    ],
+)  # fmt: skip
+def test_partitions_by_other_types_expire_alike(
+    kind: str, values: list[str], formatter: str | None, tmp_path: Path, oracle2: Oracle
+) -> None:
+    """Never: Java asks for the text of the internal value, in which a TIMESTAMP has a T and a DATE is a number."""
+    options = {"partition.expiration-time": "100 d", "bucket": "-1"}
+    if formatter is not None:
+        options["partition.timestamp-formatter"] = formatter
+    for warehouse in ("java", "ours"):
+        (tmp_path / warehouse).mkdir()
+        definition = {"columns": [f"p {kind}", "v INT"], "partitionKeys": ["p"], "options": {"partition.legacy-name": "false", **options}}  # fmt: skip
+        oracle2.create(tmp_path / warehouse, "d.t", definition)
+        oracle2.write(tmp_path / warehouse, "d.t", [{"p": value, "v": 1} for value in values])
+    flags = ("--option", "partition.expiration-check-interval=0 ms")
+    oracle2.call("expire-partitions", tmp_path / "java", "d.t", *flags)
+    partitions.run(partitions.ExpirePartitions(table="d.t"), load_catalog(tmp_path / "ours"))
+    expected = oracle2.read(tmp_path / "java", "d.t")
+    assert oracle2.read(tmp_path / "ours", "d.t") == expected
+    assert len(expected) == len(values)
+
+
 @pytest.mark.parametrize("golden", ["g1.a_dv_append_bucket_part", "g1.a_dv_pk_part64"], ids=str)
 def test_dropped_partitions_take_their_index_along(
     golden: str, tmp_path: Path, oracle: Oracle, oracle2: Oracle

@@ -12,13 +12,12 @@ from lakecore.maintain.partitions.plan import AgedPartition, ExpireStrategy
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import NO_TIME, ManifestEntries
 from lakecore.row.binary_row import decode_row
-from lakecore.row.partition_path import partition_text
+from lakecore.row.partition_path import internal_text, partition_text
 from lakecore.types.datatypes import AtomicType, TypeRoot
-from lakecore.types.text import value_text
 
 __all__ = ["PartitionAges", "partition_label", "partition_of"]
 
-_NUMBERED = (TypeRoot.DATE, TypeRoot.TIME)
+_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 
 
 class PartitionAges:
@@ -72,14 +71,12 @@ def partition_of(target: Target, serialised: bytes) -> AgedPartition:
 
 
 def _text(value: Any, kind: Any) -> str | None:
-    """Return the text of a partition value. Rule of the format: it is the internal value, so a DATE is a
-    number of days.
+    """Return the text of a partition value. Rule of the format: it is that of the internal value; that of
+    bytes stands for no time.
     """
-    if value is None:
+    if value is None or (isinstance(kind, AtomicType) and kind.root in _BYTES):
         return None
-    if isinstance(kind, AtomicType) and kind.root in _NUMBERED:
-        return str(value)
-    return value_text(value, kind)
+    return internal_text(value, kind)
 
 
 def partition_label(target: Target, values: Mapping[str, Any]) -> str:
