@@ -9,6 +9,7 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["ENDED", "AirflowApi", "BusyError", "LockedError"]
@@ -166,7 +167,8 @@ class AirflowApi:
             except RuntimeError as err:
                 if not busy or "already a running backfill" not in str(err):
                     raise
-                self._cancel_backfills(str(request["dag_id"]))
+                with suppress(BusyError):  # the next try meets the backfill again
+                    self._cancel_backfills(str(request["dag_id"]))
             return None
 
         return int(self.wait("an Airflow free to make a backfill", created, _BACKFILL_TRIES_S))
