@@ -37,3 +37,36 @@ def test_a_busy_answer_repeats_only_what_cannot_take_effect_twice() -> None:
         with pytest.raises(BusyError):
             api.call("POST", "/api/v2/pools", {})
     assert script.seen == [f"GET {PATH}"] * 2 + ["POST /api/v2/pools"]
+
+
+def test_a_backfill_that_the_database_kept_is_cancelled_however_often_it_is_locked() -> None:
+    kept = (409, '{"detail": "There is already a running backfill for dag d"}')
+    listed = (200, '{"backfills": [{"id": 2, "completed_at": null}]}')
+    with scripted_server() as script:
+        script.answers += [
+            LOCKED,
+            kept,
+            listed,
+            LOCKED,
+            LOCKED,
+            LOCKED,
+            kept,
+            listed,
+            (200, "{}"),
+            (201, '{"id": 3}'),
+        ]
+        assert AirflowApi(script.address).create_backfill({"dag_id": "d"}) == 3
+    creation, listing = "POST /api/v2/backfills", "GET /api/v2/backfills?dag_id=d"
+    cancellation = "PUT /api/v2/backfills/2/cancel"
+    assert script.seen == [
+        *(creation, creation, listing, *[cancellation] * 3),
+        *(creation, listing, cancellation, creation),
+    ]
+
+
+def test_a_backfill_that_somebody_else_made_is_left_alone() -> None:
+    with scripted_server() as script:
+        script.answers += [(409, '{"detail": "There is already a running backfill for dag d"}')]
+        with pytest.raises(RuntimeError, match="already a running"):
+            AirflowApi(script.address).create_backfill({"dag_id": "d"})
+    assert script.seen == ["POST /api/v2/backfills"]

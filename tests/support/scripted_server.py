@@ -44,7 +44,7 @@ def scripted_server() -> Iterator[Script]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815 - the names that the base class calls
+        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names that the base class calls
 
         def log_message(self, *_: object) -> None:
             return
