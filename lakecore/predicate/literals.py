@@ -14,7 +14,7 @@ from typing import Any
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.predicate.tree import Compare, Comparison, In, IsNotNull, NotIn, Predicate
-from lakecore.types.datatypes import AtomicType, DataField, MapType, TypeRoot
+from lakecore.types.datatypes import INTEGER_BITS, AtomicType, DataField, MapType, TypeRoot
 from lakecore.types.text import parse_value
 
 __all__ = ["Literal", "comparison", "membership"]
@@ -22,19 +22,12 @@ __all__ = ["Literal", "comparison", "membership"]
 Literal = str | Decimal | bool | bytes
 """This is a literal as it was written: quoted text, a number, true/false, 0x bytes."""
 
-_INTEGER_BITS = {
-    TypeRoot.TINYINT: 8,
-    TypeRoot.SMALLINT: 16,
-    TypeRoot.INT: 32,
-    TypeRoot.BIGINT: 64,
-    TypeRoot.DATE: 32,
-    TypeRoot.TIME: 32,
-}
+_BITS = {**INTEGER_BITS, TypeRoot.DATE: 32, TypeRoot.TIME: 32}
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-_NUMBERS = frozenset({*_FLOATS, TypeRoot.DECIMAL, *list(_INTEGER_BITS)[:4]})
+_NUMBERS = frozenset({*_FLOATS, TypeRoot.DECIMAL, *INTEGER_BITS})
 _DECIMALS = Context(prec=60)
 
 
@@ -124,8 +117,8 @@ def _mismatch(field: DataField, literal: Literal, text: Any) -> Any:
 
 def _steps(data_type: AtomicType) -> _Steps | None:
     root = data_type.root
-    if root in _INTEGER_BITS:
-        limit = 1 << (_INTEGER_BITS[root] - 1)
+    if root in _BITS:
+        limit = 1 << (_BITS[root] - 1)
         return _Steps(Fraction(1), -limit, limit - 1)
     if root is TypeRoot.DECIMAL:
         limit = 10**data_type.precision - 1

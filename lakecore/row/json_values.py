@@ -12,6 +12,7 @@ from typing import Any
 from lakecore.errors import InvalidInputError
 from lakecore.row.variant import parse_variant
 from lakecore.types.datatypes import (
+    INTEGER_BITS,
     ArrayType,
     AtomicType,
     DataType,
@@ -30,7 +31,6 @@ Convert = Callable[[Any], Any]
 _BEYOND = {TypeRoot.FLOAT: 2**128 - 2**103, TypeRoot.DOUBLE: 2**1024 - 2**970}
 """Numbers from here on are rounded to infinite ones."""
 _COUNT_TYPE = AtomicType(TypeRoot.INT, nullable=False)
-_INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _DAYS = (TypeRoot.DATE, TypeRoot.TIME)
 
 
@@ -63,8 +63,8 @@ def _atomic(data_type: AtomicType) -> Convert:
         return lambda raw: raw if isinstance(raw, str) else _reject(raw, data_type, "write it in quotes")
     if root is TypeRoot.BOOLEAN:
         return lambda raw: raw if isinstance(raw, bool) else _text(raw, data_type)
-    if root in _INTEGER_BITS:
-        return _integer(data_type, 1 << (_INTEGER_BITS[root] - 1))
+    if root in INTEGER_BITS:
+        return _integer(data_type, 1 << (INTEGER_BITS[root] - 1))
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return _floating(data_type, _BEYOND[root])
     if root is TypeRoot.DECIMAL:

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from lakecore.data_class import dataclass
 
 __all__ = [
+    "INTEGER_BITS",
     "MAX_LENGTH",
     "ArrayType",
     "AtomicType",
@@ -52,6 +53,10 @@ class TypeRoot(Enum):
     TIMESTAMP_LTZ = "TIMESTAMP WITH LOCAL TIME ZONE"
     VARIANT = "VARIANT"
     BLOB = "BLOB"
+
+
+INTEGER_BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+"""These are the integers and their widths in bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.types.datatypes import AtomicType, DataType, TypeRoot
+from lakecore.types.datatypes import INTEGER_BITS, AtomicType, DataType, TypeRoot
 from lakecore.types.float_text import java_float_text
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
 
 _DAY_SECONDS = 86_400
 _SECOND_NANOS = 1_000_000_000
-_INTEGERS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB)
@@ -150,8 +149,8 @@ def _parse(text: str, data_type: AtomicType) -> Any:
     if root in _BYTES:
         return bytes.fromhex(text[2:]) if text[:2].lower() == "0x" else text.encode()
     text = text.strip()
-    if root in _INTEGERS:
-        return _parse_int(text, _INTEGERS[root])
+    if root in INTEGER_BITS:
+        return _parse_int(text, INTEGER_BITS[root])
     if root is TypeRoot.BOOLEAN:
         return _parse_bool(text)
     if root is TypeRoot.DATE:

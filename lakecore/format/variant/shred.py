@@ -18,6 +18,7 @@ from lakecore.format.variant.keys import VariantDictionaries
 from lakecore.row.variant_bytes import Ints, Parts, VariantBytes, containers, copy_ranges, ragged
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import (
+    INTEGER_BITS,
     MAX_LENGTH,
     ArrayType,
     AtomicType,
@@ -31,10 +32,9 @@ from lakecore.types.datatypes import (
 __all__ = ["SCALARS", "UNTYPED", "shred_values", "shredded_type"]
 
 UNTYPED = AtomicType(TypeRoot.VARIANT)
-_INTEGERS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _FLOATS = {TypeRoot.FLOAT: (14, np.float32, np.int32), TypeRoot.DOUBLE: (7, np.float64, np.int64)}
 SCALARS = frozenset(
-    {*_INTEGERS, *_FLOATS, TypeRoot.VARCHAR, TypeRoot.CHAR, TypeRoot.BOOLEAN, TypeRoot.DECIMAL}
+    {*INTEGER_BITS, *_FLOATS, TypeRoot.VARCHAR, TypeRoot.CHAR, TypeRoot.BOOLEAN, TypeRoot.DECIMAL}
 )
 """These are the types that Java reads as the type of a typed column."""
 
@@ -223,7 +223,7 @@ def _scalars(source: VariantBytes, rows: _Rows, data_type: DataType, may: Ints) 
         fits = primitive & ((header == _TRUE) | (header == _FALSE)) & (rows.end - rows.at == 1)
         return pa.array(header == _TRUE, mask=~fits)
     fits = primitive & (source.sizes(rows.at) == rows.end - rows.at)
-    if data_type.root in _INTEGERS:
+    if data_type.root in INTEGER_BITS:
         fits &= (header >= _INT8) & (header <= _INT64)
         return _integers(source, rows.at, header, fits, data_type)
     if data_type.root is TypeRoot.DECIMAL:
@@ -241,7 +241,7 @@ def _integers(source: VariantBytes, at: Ints, header: Ints, fits: Ints, data_typ
     values = source.words(at + 1) << 64 - bits >> 64 - bits
     half = np.where(bits == 8, 64, bits // 2)
     short = (bits > 8) & (values == values << 64 - half >> 64 - half)
-    size = _INTEGERS[data_type.root]
+    size = INTEGER_BITS[data_type.root]
     fits = fits & ~short & (values == values << 64 - size >> 64 - size)
     return pa.array(np.where(fits, values, 0), mask=~fits).cast(arrow_type(data_type))
 

@@ -22,18 +22,17 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.read.columns.texts import decimal_value, text_value
 from lakecore.row.values import array_values, values_array
 from lakecore.types.arrow import arrow_type
-from lakecore.types.datatypes import MAX_LENGTH, AtomicType, TypeRoot
+from lakecore.types.datatypes import INTEGER_BITS, MAX_LENGTH, AtomicType, TypeRoot
 from lakecore.types.text import value_text
 
 __all__ = ["cast_atomic"]
 
-_INTEGERS = frozenset((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT))
 _FLOATS = frozenset((TypeRoot.FLOAT, TypeRoot.DOUBLE))
 _TEXTS = frozenset((TypeRoot.CHAR, TypeRoot.VARCHAR))
 _BYTES = frozenset((TypeRoot.BINARY, TypeRoot.VARBINARY))
 _TIMESTAMPS = frozenset((TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ))
 _FAMILIES = {
-    **dict.fromkeys(_INTEGERS, "integer"),
+    **dict.fromkeys(INTEGER_BITS, "integer"),
     **dict.fromkeys(_FLOATS, "float"),
     **dict.fromkeys(_TEXTS, "text"),
     **dict.fromkeys(_BYTES, "bytes"),
@@ -44,7 +43,6 @@ _FAMILIES = {
     TypeRoot.TIMESTAMP: "timestamp",
     TypeRoot.TIMESTAMP_LTZ: "instant",
 }
-_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _DAY_SECONDS = 86_400
 _MILLI_DIGITS = 3
@@ -73,7 +71,7 @@ def _float_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Arr
     """Convert to INT or BIGINT first, saturating (NaN is 0), then wrap: the arithmetic of the format's
     writers.
     """
-    bits = max(_BITS[new.root], 32)
+    bits = max(INTEGER_BITS[new.root], 32)
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     numbers = np.trunc(array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False))
     inside = np.where(np.isnan(numbers) | (numbers >= high) | (numbers <= low), 0, numbers).astype(np.int64)
@@ -104,7 +102,7 @@ def _decimal(value: Any, data_type: AtomicType) -> Decimal | None:
 
 
 def _decimal_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
-    bits = _BITS[new.root]
+    bits = INTEGER_BITS[new.root]
     wrap = 1 << bits
 
     def convert(number: Decimal) -> int:
@@ -129,7 +127,7 @@ def _from_boolean(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array
 
 
 def _to_text(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
-    if old.root in _INTEGERS or old.root is TypeRoot.BOOLEAN:
+    if old.root in INTEGER_BITS or old.root is TypeRoot.BOOLEAN:
         texts = array.cast(pa.string())
     elif old.root in _TEXTS:
         texts = array
@@ -170,7 +168,9 @@ def _bytes_to_text(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid as err:
-        raise InvalidInputError("a column of bytes became text, but not all of its bytes are UTF-8") from err
+        raise UnsupportedError(
+            "a column of bytes became text, but not all of its bytes are UTF-8, which this release cannot hold"
+        ) from err
 
 
 def _fit_bytes(array: pa.Array, new: AtomicType) -> pa.Array:

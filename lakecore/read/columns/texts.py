@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.read.columns.time_texts import UnknownTextError, date_of, time_of, timestamp_of
-from lakecore.types.datatypes import AtomicType, TypeRoot
+from lakecore.types.datatypes import INTEGER_BITS, AtomicType, TypeRoot
 
 __all__ = ["decimal_of", "decimal_value", "float32_of", "float_of", "text_value"]
 
-_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _BOOLEANS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(
     ("f", "false", "n", "no", "0"), False
 )
@@ -54,7 +53,7 @@ def _boolean(text: str, _: AtomicType) -> bool:
 
 def _integer(text: str, new: AtomicType) -> int:
     """Return the digits before a point; there need not be any."""
-    bits = _BITS[new.root]
+    bits = INTEGER_BITS[new.root]
     match = _WHOLE.fullmatch(text)
     if match is None or text == match[1]:
         raise ValueError("it is not a number")
@@ -119,7 +118,7 @@ def decimal_value(number: Decimal, data_type: AtomicType) -> Decimal | None:
 
 
 _RULES: dict[TypeRoot, Callable[[str, AtomicType], Any]] = {
-    **dict.fromkeys(_BITS, _integer),
+    **dict.fromkeys(INTEGER_BITS, _integer),
     TypeRoot.BOOLEAN: _boolean,
     TypeRoot.DOUBLE: lambda text, _: float_of(text),
     TypeRoot.FLOAT: lambda text, _: float32_of(text),

@@ -13,11 +13,10 @@ from typing import Any
 
 from lakecore.read.columns.texts import decimal_of, float32_of, float_of
 from lakecore.read.columns.time_texts import date_of, time_of, timestamp_of
-from lakecore.types.datatypes import AtomicType, TypeRoot
+from lakecore.types.datatypes import INTEGER_BITS, AtomicType, TypeRoot
 
 __all__ = ["text_decoder"]
 
-_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _WHOLE = re.compile(r"[+-]?\d+")
 
 
@@ -29,8 +28,8 @@ def text_decoder(data_type: AtomicType) -> Callable[[str], Any]:
     root = data_type.root
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         return str
-    if root in _BITS:
-        return _integer(_BITS[root])
+    if root in INTEGER_BITS:
+        return _integer(INTEGER_BITS[root])
     if root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
         return _bytes
     if root is TypeRoot.BOOLEAN:

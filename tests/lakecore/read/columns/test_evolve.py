@@ -178,7 +178,7 @@ def test_casts(old: str, new: str, value: Any, expected: Any) -> None:
         ("STRING", "TIMESTAMP(3)", "1970-01-01 12:34", InvalidInputError),
         ("STRING", "DECIMAL(5, 1)", "abc", InvalidInputError),
         ("DOUBLE", "DECIMAL(5, 1)", float("nan"), InvalidInputError),
-        ("BYTES", "STRING", b"\xff", InvalidInputError),
+        ("BYTES", "STRING", b"\xff", UnsupportedError),
         ("BOOLEAN", "DATE", True, UnsupportedError),
     ],
 )
