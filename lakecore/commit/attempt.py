@@ -18,6 +18,7 @@ from lakecore.commit.conflict import (
     find_conflicts,
     find_missing,
     mixed_bucket_counts,
+    waiting_files,
 )
 from lakecore.commit.descendant_search import DescendantSearch
 from lakecore.commit.duplicates import DuplicateSearch
@@ -207,6 +208,8 @@ class ChangeCommit:
 
     def _plan(self, view: TableView) -> Snapshot | None:
         check_committable(view.schema)
+        if view.options.bucket_mode is BucketMode.HASH_FIXED:
+            self._refuse(waiting_files(self._change.entries), view.latest)
         self._check_preconditions(view)
         base, entries = self._compare(view)
         index = self._index(view, base, entries)

@@ -19,6 +19,7 @@ from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import identity_groups, identity_hash, live_entries
+from lakecore.metadata.options import POSTPONE_BUCKET
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "find_conflicts",
     "find_missing",
     "mixed_bucket_counts",
+    "waiting_files",
 ]
 
 Ints = npt.NDArray[Any]
@@ -86,6 +88,15 @@ def mixed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[
     mixed = first[np.isin(distinct >> 32, codes[counts > 1])]
     reason = "another commit wrote to the partition with another number of buckets"
     return tuple(_conflict(reason, entry) for entry in after.rows(mixed))
+
+
+def waiting_files(delta: ManifestEntries) -> tuple[Conflict, ...]:
+    """Return new files whose rows wait for a bucket: a table with fixed buckets would never give them one,
+    and reads would return them beside other rows of their keys.
+    """
+    reason = "its rows wait for a bucket, but the table has fixed buckets now"
+    waiting = (delta.kind == EntryKind.ADD) & (delta.bucket == POSTPONE_BUCKET)
+    return tuple(_conflict(reason, entry) for entry in delta.rows(np.flatnonzero(waiting)))
 
 
 def find_missing(base: ManifestEntries, required_files: ManifestEntries) -> tuple[Conflict, ...]:

@@ -19,6 +19,7 @@ __all__ = [
     "CLUSTERING_COLUMNS",
     "INDEX_BESIDE_DATA",
     "PK_CLUSTERING_OVERRIDE",
+    "POSTPONE_BUCKET",
     "RECORD_TIME_FIELD",
     "WRITE_ONLY",
     "BucketFunction",
@@ -153,7 +154,9 @@ INDEX_BESIDE_DATA = Option(
 
 _PRIMARY_KEY_TARGET = 128 << 20
 _APPEND_TARGET = 256 << 20
-_POSTPONE = -2
+
+POSTPONE_BUCKET = -2
+"""This is the number of the bucket whose rows wait for another one; option `bucket` has it, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +284,7 @@ def _mode(bucket: int, schema: TableSchema) -> BucketMode:
         return BucketMode.HASH_DYNAMIC if within else BucketMode.KEY_DYNAMIC
     if bucket == -1:
         return BucketMode.BUCKET_UNAWARE
-    if bucket == _POSTPONE and keyed:
+    if bucket == POSTPONE_BUCKET and keyed:
         return BucketMode.POSTPONE
     raise InvalidOptionError(
         f"option bucket={bucket}: use a positive number, -1, or -2 on a table with a primary key"

@@ -10,12 +10,11 @@ from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.fs.resolve import plain_path
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.metadata.options import TableOptions
+from lakecore.metadata.options import POSTPONE_BUCKET, TableOptions
 
 __all__ = ["MAIN_BRANCH", "TablePaths"]
 
 MAIN_BRANCH = "main"
-_POSTPONE_BUCKET = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class TablePaths:
         """Return the directory of a bucket. `partition_path` is `dt=1/hh=2`, or empty for a table without
         partitions.
         """
-        bucket_name = "bucket-postpone" if bucket == _POSTPONE_BUCKET else f"bucket-{bucket}"
+        bucket_name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         parts = (self.table_path, (options.path_directory or "").strip("/"), partition_path, bucket_name)
         return "/".join(part for part in parts if part)
 

@@ -13,6 +13,7 @@ import numpy as np
 from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS
+from lakecore.metadata.options import POSTPONE_BUCKET
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.source.readable import Readable
 from lakecore.row.binary_row import decode_row
@@ -23,8 +24,6 @@ from lakecore.types.datatypes import ArrayType, DataField, RowType
 from lakecore.types.text import value_text
 
 __all__ = ["BUCKETS", "MANIFESTS", "PARTITIONS", "TABLE_INDEXES", "partition_counts"]
-
-_POSTPONED = -2
 
 
 def _manifests(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
@@ -174,7 +173,7 @@ def _buckets(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     if snapshot is None:
         return
     partition_type = table.schema.partition_type
-    counts = _count(table, snapshot, by_bucket=True, lowest_bucket=_POSTPONED).items()
+    counts = _count(table, snapshot, by_bucket=True, lowest_bucket=POSTPONE_BUCKET).items()
     rows = [
         (
             row_text(decode_row(partition, partition_type), partition_type),

@@ -3,6 +3,7 @@ after a rescale: fsck finds it, and says what to do. A writer of lakecore is ref
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,5 +76,30 @@ def test_a_write_that_began_before_a_partition_got_its_buckets(
     table.write(rows)
 
     expected = [{"p": "a", "k": k, "v": "second" if k < 5 else "first"} for k in range(10)]
+    assert java.read(tmp_path, "d.t") == canonical(expected)
+    assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()
+
+
+@pytest.mark.parametrize("judge", ["oracle", "oracle2"])
+def test_rows_that_wait_for_a_bucket_in_a_table_with_fixed_buckets(
+    judge: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Java changes option `bucket` although rows wait, and reads them beside other rows of their keys."""
+    java: Oracle = request.getfixturevalue(judge)
+    java.create(tmp_path, "d.t", {**TABLE, "options": {"bucket": "-2", "write-only": "true"}})
+    java.write(tmp_path, "d.t", [{"p": "a", "k": k, "v": "waiting"} for k in range(4)])
+    lake = lakecore.load_catalog(tmp_path)
+    assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()
+
+    java.call("alter", tmp_path, "d.t", json.dumps([{"op": "set", "key": "bucket", "value": "1"}]))
+    java.write(tmp_path, "d.t", [{"p": p, "k": k, "v": "second"} for p in "ab" for k in range(4)])
+    assert len(java.read(tmp_path, "d.t")) == 12, "Java reads rows of a key twice"
+    [finding] = fsck.run(fsck.Job(table="d.t"), lake).report.findings
+    assert (finding.kind.value, finding.path) == ("buckets", f"{tmp_path}/d.db/t/p=a/bucket-postpone")
+
+    java.call("alter", tmp_path, "d.t", json.dumps([{"op": "set", "key": "bucket", "value": "-2"}]))
+    compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+    values = {"a": "waiting", "b": "second"}
+    expected = [{"p": p, "k": k, "v": values[p]} for p in "ab" for k in range(4)]
     assert java.read(tmp_path, "d.t") == canonical(expected)
     assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()

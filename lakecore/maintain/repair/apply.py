@@ -70,7 +70,8 @@ _ADVICE = {
     "up: write the rows of the bucket again from their source, or roll back",
     FindingKind.BUCKETS: "a writer continued with another bucket count after the partition was rescaled or "
     "option bucket was changed: stop the writers, roll back to the snapshot before they wrote, set option "
-    "bucket, and write their rows again; or overwrite the partition from its source",
+    "bucket, and write their rows again; or overwrite the partition from its source. Rows that wait for a "
+    "bucket get one, as the newest of their keys, when option bucket is -2 again and the table is compacted",
     FindingKind.KEY_ORDER: "merges follow the order of keys, and it is not known which rows they missed: "
     "write the rows of its bucket again from their source, or roll back",
     FindingKind.ROWS: "the file can be decoded, so either the file or its metadata belongs to another "

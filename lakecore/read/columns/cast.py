@@ -169,7 +169,7 @@ def _bytes_to_text(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
         return array.cast(pa.string())
     except pa.ArrowInvalid as err:
         raise UnsupportedError(
-            "a column of bytes became text, but not all of its bytes are UTF-8, which this release cannot hold"
+            "a column of bytes became text, but this release cannot hold bytes that are not UTF-8 as text"
         ) from err
 
 

@@ -17,7 +17,7 @@ class FindingKind(Enum):
     BYTES: a data file that cannot be decoded. ROWS: one that is not as it is described.
     COLUMN_STATISTICS: one of whose columns a manifest says what is not so; STATISTICS are those of a table.
     TIMES: one with times that lakecore reads and Java does not.
-    BUCKETS: a partition whose files have different bucket counts.
+    BUCKETS: a partition whose files have different bucket counts, or wait for a bucket that they never get.
     REFERENCES: a data file with other bytes where references to blobs have to be.
     """
 

@@ -19,7 +19,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.options import POSTPONE_BUCKET, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
@@ -35,7 +35,7 @@ from lakecore.write.buckets.cross_partition import (
 )
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
 from lakecore.write.buckets.key_moves import KeyMoves
-from lakecore.write.buckets.postpone import POSTPONE_BUCKET, PartitionBuckets, writes_real_buckets
+from lakecore.write.buckets.postpone import PartitionBuckets, writes_real_buckets
 from lakecore.write.buckets.routing import Router, Share
 from lakecore.write.rows.incoming import Rows
 

@@ -40,7 +40,6 @@ from lakecore.write.files.rolling import FileSpec
 from lakecore.write.rows.incoming import Rows
 
 __all__ = [
-    "POSTPONE_BUCKET",
     "PartitionBuckets",
     "PostponeWriter",
     "new_buckets",
@@ -49,7 +48,6 @@ __all__ = [
     "writes_real_buckets",
 ]
 
-POSTPONE_BUCKET = -2
 _UNORDERED = -1
 _AVRO_DIGITS = {TypeRoot.TIME: 3, TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6}
 _FIXED = Option("postpone.batch-write-fixed-bucket", parse_bool, True, "Batch writes go to real buckets.")

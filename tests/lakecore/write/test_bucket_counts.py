@@ -136,3 +136,21 @@ def test_the_option_changes_before_a_partition_has_its_first_rows(first: str) ->
     values = [(row[1], row[2]) for row in rows_of(catalog.load_table(table.name))]
     assert sorted(values) == [("x", "after")] * 20 + [("y", "more")] * 20
     check(table, catalog)
+
+
+@pytest.mark.parametrize("overwrites", [False, True])
+def test_rows_that_wait_for_a_bucket_when_the_table_gets_fixed_buckets(overwrites: bool) -> None:
+    catalog = memory_catalog(f"waiting-{overwrites}")
+    table = table_of(catalog, bucket="-2", postpone__batch_write_fixed_bucket="false")
+    late = table.new_batch_write(overwrite=overwrites)
+    late.write(pa.RecordBatch.from_pylist(rows("late")))
+    prepared = late.prepare_commit()
+    catalog.alter_table(table.name, [SetOption("bucket", "2")])
+    fixed = catalog.load_table(table.name)
+    put(fixed, rows("new"))
+    with pytest.raises(
+        CommitConflictError, match="its rows wait for a bucket, but the table has fixed buckets now"
+    ):
+        late.commit([prepared])
+    assert {row[2] for row in rows_of(fixed)} == {"new"}
+    check(fixed, catalog)

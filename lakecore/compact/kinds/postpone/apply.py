@@ -21,6 +21,7 @@ from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.options import POSTPONE_BUCKET
 from lakecore.types.counted import counted
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
@@ -30,7 +31,7 @@ from lakecore.verify.proof.postponed import PostponedTally, check_numbers, prove
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.replay_order import check_waiting
 from lakecore.write.buckets.bucket_state import BucketState
-from lakecore.write.buckets.postpone import POSTPONE_BUCKET, new_buckets
+from lakecore.write.buckets.postpone import new_buckets
 
 __all__ = ["BucketAssignment", "assignment_picks"]
 

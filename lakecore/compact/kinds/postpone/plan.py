@@ -14,10 +14,10 @@ from functools import partial
 from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.options import POSTPONE_BUCKET
 
 __all__ = ["PostponedFiles", "cut", "plan_partitions", "real_totals"]
 
-_POSTPONED = -2
 _UNIT_ROWS = 4_000_000
 _LEAST_ROWS = 1_000_000
 _NAME = re.compile(r"-s-(?P<writer>\d+)-w-(?P<unique>.+)-(?P<number>\d+)\.")
@@ -46,7 +46,7 @@ def plan_partitions(
     sequence numbers of files are those of their snapshots.
     """
     totals = real_totals(live)
-    entries = live.select(live.bucket == _POSTPONED)
+    entries = live.select(live.bucket == POSTPONE_BUCKET)
     files: dict[bytes, list[DataFile]] = {}
     for entry in entries.rows():
         files.setdefault(entry.partition, []).append(entry.file)

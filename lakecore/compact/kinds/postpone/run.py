@@ -17,6 +17,7 @@ from lakecore.compact.kinds.postpone.plan import PostponedFiles
 from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.options import POSTPONE_BUCKET
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.read.file.file_reader import read_file
 from lakecore.row.bucket import assign_buckets
@@ -34,7 +35,6 @@ from lakecore.verify.rules.merge_rules import read_merge_rules
 from lakecore.verify.rules.table_rules import TableRules
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.placement import WriteTarget
-from lakecore.write.buckets.postpone import POSTPONE_BUCKET
 from lakecore.write.rows.incoming import Rows
 from lakecore.write.table_write import TableWrite
 
