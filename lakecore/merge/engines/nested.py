@@ -21,6 +21,7 @@ from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.java_maps import JavaMap, identities
 from lakecore.merge.engines.values import fold_values
 from lakecore.merge.groups import Column
+from lakecore.merge.row_order import in_total_order
 from lakecore.row.hashing import hash_rows
 from lakecore.row.values import array_values, values_array
 from lakecore.types.datatypes import ArrayType, RowType
@@ -149,7 +150,8 @@ class NestedUpdate:
         """Return the order of the rows by their sequence fields."""
         if not self.sequence or not len(rows):
             return None
-        table = pa.table({name: rows.field(self.rows.row.names.index(name)) for name in self.sequence})
+        places = {name: self.rows.row.names.index(name) for name in self.sequence}
+        table = pa.table({name: in_total_order(rows.field(place)) for name, place in places.items()})
         order = pc.sort_indices(
             table, sort_keys=[(name, "ascending", "at_start") for name in self.sequence]
         ).to_numpy()

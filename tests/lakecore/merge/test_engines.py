@@ -238,6 +238,21 @@ def test_bitmaps_are_united(values: list[bytes | None]) -> None:
     assert not sets or BitMap.deserialize(found["v"]) == BitMap.union(BitMap(), *sets)
 
 
+def test_floats_order_nested_rows_as_java_orders_them() -> None:
+    """NaN is above every number and equal to itself, -0.0 below 0.0, and null below all."""
+    row = {"type": "ROW", "fields": [{"id": i, "name": n, "type": t} for i, (n, t) in enumerate([("i", "INT"), ("x", "DOUBLE"), ("q", "INT")])]}  # fmt: skip
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "nested_update"}
+    options |= {"fields.v.nested-key": "i", "fields.v.nested-sequence-field": "x"}
+    table = Table({"v": {"type": "ARRAY", "element": row}}, options)
+    pairs = [(math.nan, 1.5), (1.5, math.nan), (0.0, -0.0), (-0.0, 0.0), (None, math.nan), (-math.inf, None)]
+    pairs += [(math.nan, math.nan), (None, None)]
+    groups = [
+        [{"k": k, SEQUENCE: q, KIND: 0, "v": [{"i": 1, "x": x, "q": q}]} for q, x in enumerate(pair)]
+        for k, pair in enumerate(pairs)
+    ]
+    assert [found["v"][0]["q"] for found in table.folded(groups)] == [0, 1, 0, 1, 1, 0, 1, 1]
+
+
 @pytest.mark.parametrize("size", [65, 3000])
 def test_a_hot_key_is_added_in_order(size: int) -> None:
     values = np.random.default_rng(size).normal(size=size) * 10.0 ** np.arange(size).astype(float).__mod__(30)

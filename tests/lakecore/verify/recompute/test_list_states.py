@@ -159,6 +159,23 @@ def test_values_are_those_that_the_merge_makes(name: str) -> None:
         assert not len(wrong), (steps[wrong[0]], state.values()[wrong[0]], expected[wrong[0]])
 
 
+def test_a_retraction_that_begins_a_key_takes_itself_back_but_for_its_bytes() -> None:
+    for name, value, wanted in (
+        ("collect of bytes", [b"a", None, b""], [b"a", b""]),
+        ("collect", [1, None], []),
+    ):
+        case = CASES[name]
+        schema, rules = schema_of(case)
+        column = pa.array([value], arrow_type(schema.fields[1].type))
+        state, first = state_of(rules.columns["x"], column, 1), np.zeros(1, np.int64)
+        state.set(first, first)
+        state.retract(first, first)
+        merged = field_rule(schema.fields[1], schema.options, case.function)
+        steps = np.array([Step.SET, Step.RETRACT], np.int8)
+        made = merged.fold(column, Events(np.zeros(2, np.int64), steps, np.array([0, 2])))
+        assert state.values().to_pylist() == made.to_pylist() == [wanted]
+
+
 def value_of(case: Case, *steps: tuple[str, Any]) -> Any:
     schema, rules = schema_of(case)
     column = pa.array([value for _, value in steps], arrow_type(schema.fields[1].type))
