@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.errors import UnsupportedError
+from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.jobs import compact
+from lakecore.metadata.schema_change import ChangeNullability
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
 from lakecore.verify.digest.shape import ProofMode
+from tests.support.golden import canonical
 from tests.support.oracle import Oracle, OracleError, findings
 from tests.support.serialized_sets import SETS, pool
 
@@ -398,3 +400,31 @@ def test_what_java_cannot_take_back_is_refused_with_a_remedy(
         ours(table)
     with pytest.raises(OracleError):
         oracle.read(tmp_path, "d.t")
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_retraction_that_leaves_no_value_of_a_column_that_is_not_null(
+    file_format: str, oracles: dict[str, Oracle], tmp_path: Path
+) -> None:
+    """Neither compaction stores it; both do when the column may be null."""
+    java = oracles["1.4.2"]
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value", "bucket": "1"}
+    options |= {"write-only": "true", "file.format": file_format}
+    definition = {"columns": ["k INT NOT NULL", "v INT NOT NULL"], "primaryKeys": ["k"], "options": options}
+    java.create(tmp_path, "d.t", definition)
+    java.write(tmp_path, "d.t", [{"k": 1, "v": 5}, {"k": 2, "v": 6}])
+    java.write(tmp_path, "d.t", [{"k": 1, "v": 5, "_kind": "-U"}])
+    catalog = load_catalog(tmp_path)
+    job = compact.Job(table="d.t", strategy=compact.Strategy.FULL)
+    with pytest.raises(
+        InvalidInputError, match=r"column v is NOT NULL, but the row of key \{'k': 1\} has no value"
+    ):
+        compact.run(job, catalog)
+    with pytest.raises(OracleError, match="expected not null but found null"):
+        java.compact(tmp_path, "d.t", full=True)
+
+    catalog.alter_table("d.t", [ChangeNullability(("v",), nullable=True)])
+    compact.run(job, catalog)
+    for judge in oracles.values():
+        assert canonical(judge.read(tmp_path, "d.t")) == canonical([{"k": 1, "v": None}, {"k": 2, "v": 6}])
+        assert findings(judge.fsck(tmp_path, "d.t")) == set()

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakecore.clock import local_ms
 from lakecore.data_class import dataclass
+from lakecore.errors import InvalidInputError
 from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referenced_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shredding_writer, open_writer
 from lakecore.format.encoders import Encoders
@@ -40,6 +41,7 @@ from lakecore.types.datatypes import RowType
 from lakecore.write.files.file_meta import FileSummary, data_file
 from lakecore.write.files.removal import remove_created
 from lakecore.write.options import FileRules
+from lakecore.write.rows.casting import first_null
 
 __all__ = ["FileSpec", "RollingWriter", "check_file_options", "slices", "stored_columns"]
 
@@ -214,12 +216,29 @@ class RollingWriter:
         return tuple(self._paths)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; columns are taken by name (key columns of thin files are left out)."""
+        """Append rows; columns are taken by name (key columns of thin files are left out).
+
+        Raises InvalidInputError for a null in a column that is NOT NULL: merges make one where a retraction
+        takes the only value. Some formats would store it as another value.
+        """
         stored = stored_columns(batch, self._schema)
+        self._check_not_null(stored)
         start = 0
         for length in slices(batch, self._spec.target_size):
             self._write_slice(batch.slice(start, length), stored.slice(start, length))
             start += length
+
+    def _check_not_null(self, stored: pa.RecordBatch) -> None:
+        for column, values in zip(self._schema, stored.columns, strict=True):
+            if not column.nullable and values.null_count:
+                row = stored.slice(first_null(values), 1)
+                keys = [name for name in self._spec.schema.primary_keys if name in stored.schema.names]
+                place = "a row" if not keys else f"the row of key {row.select(keys).to_pylist()[0]}"
+                raise InvalidInputError(
+                    f"column {column.name} is NOT NULL, but {place} has no value there: it was nullable when "
+                    "the row was written, or a function of aggregation or partial-update took the only value "
+                    "back; let the column be nullable"
+                )
 
     def begin_close(self) -> None:
         """Begin to encode the last rows where another thread does that; `close` must follow."""

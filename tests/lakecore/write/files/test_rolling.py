@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.errors import InvalidOptionError
+from lakecore.errors import InvalidInputError, InvalidOptionError
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.memory import MemoryFileIO, MemoryOutput
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS, FileSource
@@ -30,12 +30,13 @@ def storage() -> MemoryFileIO:
 def spec(*, keyed: bool = True, options: Mapping[str, str] | None = None, **changes: Any) -> FileSpec:
     schema = table_schema(primary_keys=("k",) if keyed else (), options=options)
     given = {
+        "schema": schema,
         "directory": "/t/bucket-0",
         "name_prefix": "data-u",
         "source": FileSource.APPEND,
         "target_size": 1 << 20,
     }
-    return FileSpec(schema=schema, keyed=keyed, options=schema.options, **(given | changes))
+    return FileSpec(keyed=keyed, options=schema.options, **(given | changes))
 
 
 def rows(keys: list[int], *, kinds: list[int] | None = None, first_sequence: int = 0) -> pa.RecordBatch:
@@ -105,6 +106,22 @@ def test_thin_files_have_no_key_columns(storage: MemoryFileIO) -> None:
     assert content(storage, file.file_name).column_names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "v"]
     assert decode_row(file.max_key, table_schema().key_type) == (9,)
     assert file.key_stats.null_counts == (0,)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize(("keyed", "place"), [(True, r"the row of key \{'k': 5\}"), (False, "a row")])
+def test_a_null_in_a_column_that_has_none_is_refused_by_every_format(
+    keyed: bool, place: str, file_format: str, storage: MemoryFileIO
+) -> None:
+    schema = table_schema("k BIGINT NOT NULL, v INT NOT NULL", primary_keys=("k",) if keyed else ())
+    described = spec(keyed=keyed, schema=schema, options={"file.format": file_format})
+    writer = RollingWriter(storage, described, lambda: NOW)
+    writer.write(rows([1, 2]))
+    values = pa.array([1, None, None], pa.int32())
+    with pytest.raises(InvalidInputError, match=f"column v is NOT NULL, but {place} has no value there"):
+        writer.write(rows([3, 5, 6]).set_column(3, "v", values))
+    writer.abort()
+    assert names(storage) == []
 
 
 def test_a_large_file_ends_and_the_next_begins(storage: MemoryFileIO) -> None:
