@@ -210,9 +210,11 @@ def test_compactions_run_on_executors_beside_the_stream(
     services = ConcurrentServices(table, executor)
     frame = stream_of(session, tmp_path / "in", "k INT, p INT")
     query = lakecore_spark.write_stream(
-        frame, services, str(tmp_path / "checkpoint"), parallelism=1, availableNow=True
+        frame, services, str(tmp_path / "checkpoint"), parallelism=1, processingTime="100 milliseconds"
     )
-    query.awaitTermination()
+    query.processAllAvailable()
+    services.wait()  # the end of a query cancels a compaction, and what its tasks wrote stays
+    query.stop()
     services.close()
     left = [{"k": n, "p": n % 2} for n in range(6)] if table.schema.primary_keys else rows
     assert oracle.read(catalog.warehouse, "d.t") == canonical(left)
