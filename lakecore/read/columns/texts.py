@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.read.columns.time_texts import UnknownTextError, date_of, time_of, timestamp_of
+from lakecore.read.columns.time_texts import BLANKS, UnknownTextError, date_of, time_of, timestamp_of
 from lakecore.types.datatypes import INTEGER_BITS, AtomicType, TypeRoot
 
 __all__ = ["decimal_of", "decimal_value", "float32_of", "float_of", "text_value"]
@@ -25,7 +25,6 @@ _WHOLE = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]*)?")
 _DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _FLOAT = re.compile(rf"([+-]?)(?:({_DIGITS})[fFdD]?|(NaN|Infinity))")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_BLANKS = "".join(map(chr, range(33)))
 _TIE, _LOW_BITS = 1 << 28, (1 << 29) - 1
 _DECIMALS = Context(prec=100)
 _MAX_DIGITS = 38
@@ -87,7 +86,7 @@ def float32_of(text: str) -> float:
 
 def _number(text: str) -> str:
     """Return what Python reads of a number as Java writes it."""
-    stripped = text.strip(_BLANKS)
+    stripped = text.strip(BLANKS)
     match = _FLOAT.fullmatch(stripped)
     if match is None:
         if "0x" in stripped.lower():

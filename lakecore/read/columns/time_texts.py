@@ -12,10 +12,11 @@ from calendar import monthrange
 
 from lakecore.types.text import parse_date
 
-__all__ = ["UnknownTextError", "date_of", "time_of", "timestamp_of"]
+__all__ = ["BLANKS", "UnknownTextError", "date_of", "time_of", "timestamp_of"]
 
 _DIGITS = re.compile(r"-?[0-9]+")
-_BLANKS = "".join(map(chr, range(33)))
+BLANKS = "".join(map(chr, range(33)))
+"""These are the characters that Java strips of a text."""
 _NUMBER = r"[\x00-\x20]*([0-9]+)[\x00-\x20]*"
 _DATE = re.compile(rf"{_NUMBER}(?:-{_NUMBER}(?:-{_NUMBER})?)?")
 _TIME = re.compile(rf"{_NUMBER}(?::{_NUMBER}(?::{_NUMBER}(?:\.(.*))?)?)?", re.DOTALL)
@@ -67,7 +68,7 @@ def _clock(text: str) -> int:
     hour, minute, second = (int(part or 0) for part in match.groups()[:3])
     if sign or minute > 59 or second > 59 or hour > 23:
         raise UnknownTextError(f"{text!r} as a TIME")
-    fraction = (match[4] or "").strip(_BLANKS).ljust(4, "0")
+    fraction = (match[4] or "").strip(BLANKS).ljust(4, "0")
     digits = "".join(char if "0" <= char <= "9" else "0" for char in fraction[:3])
     return ((hour * 60 + minute) * 60 + second) * 1000 + int(digits) + (fraction[3] >= "5")
 

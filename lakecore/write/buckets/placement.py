@@ -95,6 +95,11 @@ class KnownBuckets:
         """Return whether rows may have been placed by the state."""
         return self._state is not None
 
+    @property
+    def is_of_table(self) -> bool:
+        """Return whether the state is that of the table, which other commits may change."""
+        return self._load is not None
+
 
 class Placement(Protocol):
     """It assigns the rows of one write to buckets. Methods with a body here are needed by some ways only."""
@@ -161,7 +166,7 @@ def placement_of(
     options = TableOptions.from_schema(schema)
     match options.bucket_mode:
         case BucketMode.HASH_FIXED:
-            return FixedBuckets(target.stores, options, KnownBuckets(load), checks_counts=load is not None)
+            return FixedBuckets(target.stores, options, KnownBuckets(load))
         case BucketMode.HASH_DYNAMIC if target.assigned:
             return AssignedBuckets(target.stores, options, KnownBuckets(load))
         case BucketMode.HASH_DYNAMIC:
@@ -171,7 +176,7 @@ def placement_of(
         case BucketMode.KEY_DYNAMIC if target.live_keys is not None:
             return KeyIndexed(target, target.live_keys, KnownBuckets(load), replaced)
         case BucketMode.POSTPONE if writes_real_buckets(schema.options):
-            return PartitionCounts(target.stores, options, KnownBuckets(load), checks_counts=load is not None)
+            return PartitionCounts(target.stores, options, KnownBuckets(load))
         case BucketMode.POSTPONE:
             return PostponedPlacement(target.stores, options)
         case _:
@@ -192,28 +197,29 @@ class OneBucket(Placement):
         return _NOT_BUCKETED
 
 
-class FixedBuckets(Placement):
+class _BucketsByCount(Placement):
+    """The bucket is a hash of the bucket key, and depends on the number of buckets of the partition."""
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        if not self.buckets.is_read:
+            return None
+        return Preconditions(read_snapshot=self.buckets.state.snapshot, same_counts=self.buckets.is_of_table)
+
+
+class FixedBuckets(_BucketsByCount):
     """The bucket is a hash of the bucket key, and all partitions have the same number of buckets."""
 
-    def __init__(
-        self, stores: TableStores, options: TableOptions, buckets: KnownBuckets, *, checks_counts: bool
-    ) -> None:
+    def __init__(self, stores: TableStores, options: TableOptions, buckets: KnownBuckets) -> None:
         self.buckets = buckets
         self._router = Router(stores.schema, options)
         self._total = options.bucket
-        self._checks_counts = checks_counts
 
     def split(self, rows: Rows) -> Sequence[Share]:
         return self._router.split(rows)
 
     def total(self, partition: bytes) -> int:
         return self._total
-
-    @property
-    def preconditions(self) -> Preconditions | None:
-        if not self.buckets.is_read:
-            return None
-        return Preconditions(read_snapshot=self.buckets.state.snapshot, same_counts=self._checks_counts)
 
 
 class _IndexPlacement(Placement, Generic[_Index]):
@@ -392,17 +398,14 @@ class KeyIndexed(Placement):
         return SpecFilter(self._replaced.partitions, self._schema.partition_type).select
 
 
-class PartitionCounts(Placement):
+class PartitionCounts(_BucketsByCount):
     """A batch write assigns postponed buckets at once: each partition has its own number of buckets."""
 
-    def __init__(
-        self, stores: TableStores, options: TableOptions, buckets: KnownBuckets, *, checks_counts: bool
-    ) -> None:
+    def __init__(self, stores: TableStores, options: TableOptions, buckets: KnownBuckets) -> None:
         self.buckets = buckets
         self._schema = stores.schema
         self._function = options.bucket_function.value
         self._router = Router(stores.schema, options, self._buckets)
-        self._checks_counts = checks_counts
 
     def _buckets(self) -> PartitionBuckets:
         return PartitionBuckets(self._schema, self._function, self.buckets.state.total)
@@ -412,12 +415,6 @@ class PartitionCounts(Placement):
 
     def total(self, partition: bytes) -> int:
         return self._buckets().total(partition)
-
-    @property
-    def preconditions(self) -> Preconditions | None:
-        if not self.buckets.is_read:
-            return None
-        return Preconditions(read_snapshot=self.buckets.state.snapshot, same_counts=self._checks_counts)
 
 
 class PostponedPlacement(Placement):

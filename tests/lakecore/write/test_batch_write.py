@@ -254,7 +254,8 @@ def test_a_partition_has_many_writers_where_buckets_were_assigned() -> None:
 
 
 def test_another_commit_after_keys_were_assigned_may_have_the_same_key_elsewhere() -> None:
-    """Where keys may move between partitions; a compaction moves none, and an empty table is a state, too."""
+    """Keys of this table may move between partitions. A compaction moves none, so it is no conflict. The first write read an
+    empty table, which is a state, too."""
     catalog = memory_catalog()
     table = key_table(catalog, ("k INT", "p INT"), ("k",), ("p",), bucket="-1")
     for key in (1, 2):
