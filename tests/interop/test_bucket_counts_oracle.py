@@ -16,7 +16,7 @@ from lakecore.jobs import compact, fsck, rescale
 from lakecore.jobs.versions import rollback
 from tests.fuzz.row_lines import read_lines
 from tests.support.golden import canonical
-from tests.support.oracle import Oracle, OracleError
+from tests.support.oracle import Oracle, OracleError, findings
 
 TABLE = {
     "columns": ["p STRING NOT NULL", "k INT NOT NULL", "v STRING"],
@@ -78,6 +78,7 @@ def test_a_write_that_began_before_a_partition_got_its_buckets(
     expected = [{"p": "a", "k": k, "v": "second" if k < 5 else "first"} for k in range(10)]
     assert java.read(tmp_path, "d.t") == canonical(expected)
     assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()
+    assert findings(java.fsck(tmp_path, "d.t")) == set()
 
 
 @pytest.mark.parametrize("judge", ["oracle", "oracle2"])
@@ -103,3 +104,4 @@ def test_rows_that_wait_for_a_bucket_in_a_table_with_fixed_buckets(
     expected = [{"p": p, "k": k, "v": values[p]} for p in "ab" for k in range(4)]
     assert java.read(tmp_path, "d.t") == canonical(expected)
     assert fsck.run(fsck.Job(table="d.t"), lake).report.findings == ()
+    assert findings(java.fsck(tmp_path, "d.t")) == set()
