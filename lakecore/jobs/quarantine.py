@@ -132,5 +132,6 @@ def _undo(job: Undo, runs: RunStore, record: RunRecord, chore: Chore) -> ChoreRe
         roots = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
         target = target.with_storage(with_trusted_roots(target.file_io, roots.own))
     restored = undo(target, runs, record)
-    notes = (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()
+    missing = (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()
+    notes = (*missing, *restored.notes)
     return replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))

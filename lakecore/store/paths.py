@@ -61,6 +61,11 @@ class TablePaths:
     def branches_dir(self) -> str:
         return f"{self.table_path}/branch"
 
+    def branch_of(self, path: str) -> str:
+        """Return the branch in whose directory a file is, `main` for all other files."""
+        folder = f"{self.branches_dir}/branch-"
+        return path.removeprefix(folder).partition("/")[0] if path.startswith(folder) else MAIN_BRANCH
+
     @property
     def manifest_dir(self) -> str:
         return f"{self.table_path}/manifest"

@@ -5,7 +5,8 @@ they are too old or too many.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from lakecore.data_class import dataclass
 from lakecore.errors import (
@@ -17,33 +18,41 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.maintain.deletion.places import check_removable
+from lakecore.maintain.deletion.quarantined import read_root
+from lakecore.maintain.deletion.restored_files import IncompleteRoots, incomplete_roots
 from lakecore.maintain.deletion.restored_schemas import check_schemas, restore_schemas
 from lakecore.maintain.deletion.restored_snapshots import check_branches, check_latest_is_known
+from lakecore.maintain.deletion.roots import Root
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.target import Target, in_threads
-from lakecore.store.paths import MAIN_BRANCH
+from lakecore.store.paths import MAIN_BRANCH, TablePaths
 
 __all__ = ["UndoResult", "due_for_purge", "purge", "purge_runs", "quarantined_size", "undo"]
 
 logger = logging.getLogger(__name__)
 
+_REPAIR = "repair-"
+"""The jobs of repairs begin so."""
+
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
     """These files were restored by `undo`. `missing` counts the entries of the run that were not in its
-    quarantine.
+    quarantine; `notes` say which snapshots and tags lack files that the run had left in the table.
     """
 
     files: int
     size: int
     missing: int
+    notes: tuple[str, ...] = ()
 
 
 def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     """Restore everything that the run moved to the quarantine: files first, then the roots that need them. It
-    can be repeated.
+    can be repeated. Tags and expired snapshots of which another engine has deleted files since stay in the
+    quarantine, and so does the run; the cost is that of `incomplete_roots`.
 
     Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
     the place of one of the run's, a commit since the run would not be the latest any more, or schemas that
@@ -77,27 +86,86 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     list(in_threads(lambda move: _put_back(target, *move), present))
     _remove_earliest_hints(target, [one.path for _, one in roots])
     restore_schemas(target, record)
-    for number, deletion in reversed(roots):
-        place = runs.quarantine_path(record, number, deletion.path)
-        if place in in_quarantine:
-            _check_place(target, place, deletion.path, in_quarantine)
-            _put_back(target, place, deletion.path)
-            present.append((place, deletion.path))
-    for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
-        repair_hints(target.file_io, target.paths.with_branch(branch))
+    places = {one.path: runs.quarantine_path(record, n, one.path) for n, one in reversed(roots)}
+    places = {path: place for path, place in places.items() if place in in_quarantine}
+    incomplete = _restore_roots(target, runs, record, places, in_quarantine)
+    present += [(place, path) for path, place in places.items() if path not in incomplete.withheld]
+    for paths in _branches_of(target, [one.path for _, one in roots]):
+        repair_hints(target.file_io, paths)
     size = sum(in_quarantine[place] for place, _ in present)
-    runs.finish(record, RunState.UNDONE, {"restored": len(present)})
-    return UndoResult(len(present), size, len(entries) - len(present))
+    if not incomplete.withheld:
+        runs.finish(record, RunState.UNDONE, {"restored": len(present)})
+    missing = len(entries) - len(present) - len(incomplete.withheld)
+    return UndoResult(len(present), size, missing, incomplete.notes)
+
+
+def _restore_roots(
+    target: Target,
+    runs: RunStore,
+    record: RunRecord,
+    places: Mapping[str, str],
+    in_quarantine: dict[str, int],
+) -> IncompleteRoots:
+    """Restore the roots that are whole, by their paths in this order, from their places in the quarantine.
+    A repair set roots aside because they were not whole: all of these are restored.
+
+    Where a root of the table is removed meanwhile, its files may be, too: then the restored roots are looked
+    at once more, and those that are not whole go back to the quarantine.
+    """
+    before = _root_paths(target)
+    roots = []
+    if not record.job.startswith(_REPAIR):
+        roots = [root for path, place in places.items() if (root := _root_of(target, runs, path, place))]
+    incomplete = incomplete_roots(target, roots)
+    for path, place in places.items():
+        if path not in incomplete.withheld:
+            _check_place(target, place, path, in_quarantine)
+            _put_back(target, place, path)
+    if before <= _root_paths(target):
+        return incomplete
+    later = incomplete_roots(target, [root for root in roots if root.path not in incomplete.withheld])
+    for path in later.withheld:
+        _put_back(target, path, places[path])
+    return IncompleteRoots(incomplete.withheld | later.withheld, (*incomplete.notes, *later.notes))
+
+
+def _root_paths(target: Target) -> frozenset[str]:
+    paths: set[str] = set()
+    for branch in (MAIN_BRANCH, *target.branches.list()):
+        own = target.at_branch(branch)
+        paths.update(own.paths.snapshot(number) for number in own.snapshots.list_ids())
+        paths.update(own.paths.tag(name) for name in own.tags.list())
+    return frozenset(paths)
+
+
+def _root_of(target: Target, runs: RunStore, path: str, place: str) -> Root | None:
+    """Return the snapshot, tag or changelog as it was in the table; None for another file."""
+    name = path.rpartition("/")[2]
+    root = read_root(runs, place, name)
+    if root is None:
+        return None
+    return replace(root, branch=target.paths.branch_of(path), name=name.partition("-")[2], path=path)
 
 
 def _remove_earliest_hints(target: Target, roots: Collection[str]) -> None:
     """Remove EARLIEST where snapshots will be restored below it: a rollback of Java that trusts it would
     remove the snapshots from there on, and leave those that were restored.
     """
-    for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
-        paths = target.paths.with_branch(branch)
+    for paths in _branches_of(target, roots):
         if any(path.startswith(f"{paths.snapshot_dir}/") for path in roots):
             target.file_io.delete(paths.earliest_hint)
+
+
+def _branches_of(target: Target, roots: Collection[str]) -> Iterator[TablePaths]:
+    """Return the paths of the branches that have snapshots or changelogs among the roots. Another engine may
+    delete a branch at any time, and a hint that is written then would leave a directory without a schema,
+    which Java takes for a branch that it cannot read.
+    """
+    for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
+        paths = target.paths.with_branch(branch)
+        folders = (f"{paths.snapshot_dir}/", f"{paths.changelog_dir}/")
+        if any(path.startswith(folders) for path in roots):
+            yield paths
 
 
 def _why_nothing(record: RunRecord) -> str:

@@ -20,7 +20,7 @@ from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunSto
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import Snapshot
 
-__all__ = ["QuarantinedRoots", "quarantined_roots"]
+__all__ = ["QuarantinedRoots", "quarantined_roots", "read_root"]
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,7 @@ def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:
             place = runs.quarantine_path(record, number, deletion.path)
             if directory.endswith(_MANIFEST_DIRECTORY):
                 places[deletion.path] = place
-            kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
-            root = None if kind is None or number >= len(removal.roots) else _read(runs, place, kind)
+            root = None if number >= len(removal.roots) else read_root(runs, place, name)
             if root is not None:
                 roots.append(root)
     return QuarantinedRoots(tuple(roots), places)
@@ -79,7 +78,13 @@ def _removal_of(runs: RunStore, record: RunRecord) -> Removal:
         return Removal()
 
 
-def _read(runs: RunStore, path: str, kind: RootKind) -> Root | None:
+def read_root(runs: RunStore, path: str, name: str) -> Root | None:
+    """Return the root at `path` of the quarantine, whose file had that name in the table; None for another
+    file, and where it is damaged or is not there. Raises UnavailableError.
+    """
+    kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
+    if kind is None:
+        return None
     try:
         data = runs.file_io.read(path)
     except (NotFoundError, UnsupportedError):

@@ -261,6 +261,12 @@ class Reach:
                 for place in self._index_places(file):
                     yield place, file.file_size
 
+    def index_places(self, snapshot: Snapshot) -> Iterator[tuple[str, ...]]:
+        """Return the paths that each index file of a snapshot may have. Raises NotFoundError and
+        CorruptDataError with `strict`.
+        """
+        return (tuple(self._index_places(file)) for file in self._index_files(snapshot))
+
     def _index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
         name = snapshot.index_manifest
         if name is None:

@@ -31,9 +31,7 @@ def check_branches(target: Target, record: RunRecord, absent: Collection[str]) -
     """
     if record.job == _REPAIR_OF_BRANCH:
         return
-    folder = f"{target.paths.branches_dir}/branch-"
-    names = {path.removeprefix(folder).partition("/")[0] for path in absent if path.startswith(folder)}
-    for name in sorted(names):
+    for name in sorted({target.paths.branch_of(path) for path in absent} - {MAIN_BRANCH}):
         own = target.at_branch(name)
         if own.schemas.list_ids() or any(path.startswith(f"{own.paths.schema_dir}/") for path in absent):
             continue
