@@ -21,7 +21,12 @@ from lakecore.maintain.deletion.places import check_removable
 from lakecore.maintain.deletion.quarantined import read_root
 from lakecore.maintain.deletion.restored_files import IncompleteRoots, incomplete_roots
 from lakecore.maintain.deletion.restored_schemas import check_schemas, restore_schemas
-from lakecore.maintain.deletion.restored_snapshots import check_branches, check_latest_is_known
+from lakecore.maintain.deletion.restored_snapshots import (
+    RootStates,
+    check_branches,
+    check_latest_is_known,
+    roots_to_remove,
+)
 from lakecore.maintain.deletion.roots import Root
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.hints import repair_hints
@@ -58,6 +63,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     the place of one of the run's, a commit since the run would not be the latest any more, or schemas that
     would be replaced came since, NotFoundError when a branch was deleted since, and the errors of
     `check_removable` for a record that names files that do not belong to the table: then nothing is moved.
+    Raises UnavailableError, too, when the table was changed meanwhile, as `_restore_roots` says.
     """
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
         raise InvalidInputError(
@@ -66,76 +72,72 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
         )
     removal = runs.removal(record)
     check_removable(target, removal)
-    entries = list(enumerate(removal))
     in_quarantine = {
         status.path: status.size for status in target.file_io.list(f"{runs.folder(record)}/kept")
     }
-    roots, files = entries[: len(removal.roots)], entries[len(removal.roots) :]
-    for number, deletion in roots:
-        _check_place(
-            target, runs.quarantine_path(record, number, deletion.path), deletion.path, in_quarantine
-        )
-    absent = {one.path for n, one in roots if runs.quarantine_path(record, n, one.path) in in_quarantine}
-    check_branches(target, record, absent)
-    check_latest_is_known(target, record, absent, {one.path for _, one in roots} - absent)
+    places = {one.path: runs.quarantine_path(record, n, one.path) for n, one in enumerate(removal)}
+    moves = {path: place for path, place in places.items() if place in in_quarantine}
+    before = RootStates.of(target)
+    all_roots = [one.path for one in removal.roots]
+    roots = {path: moves[path] for path in reversed(all_roots) if path in moves}
+    files = {path: place for path, place in moves.items() if path not in roots}
+    for path in reversed(roots):
+        _check_place(target, roots[path], path)
+    check_branches(target, record, roots)
+    check_latest_is_known(target, record, roots, set(all_roots) - roots.keys())
     check_schemas(target, record)
-    moves = [
-        (runs.quarantine_path(record, number, deletion.path), deletion.path) for number, deletion in files
-    ]
-    present = [move for move in moves if move[0] in in_quarantine]
-    list(in_threads(lambda move: _put_back(target, *move), present))
-    _remove_earliest_hints(target, [one.path for _, one in roots])
+    list(in_threads(lambda path: _put_back(target, files[path], path), files))
+    _remove_earliest_hints(target, all_roots)
     restore_schemas(target, record)
-    places = {one.path: runs.quarantine_path(record, n, one.path) for n, one in reversed(roots)}
-    places = {path: place for path, place in places.items() if place in in_quarantine}
-    incomplete = _restore_roots(target, runs, record, places, in_quarantine)
-    present += [(place, path) for path, place in places.items() if path not in incomplete.withheld]
-    for paths in _branches_of(target, [one.path for _, one in roots]):
-        repair_hints(target.file_io, paths)
-    size = sum(in_quarantine[place] for place, _ in present)
-    if not incomplete.withheld:
-        runs.finish(record, RunState.UNDONE, {"restored": len(present)})
-    missing = len(entries) - len(present) - len(incomplete.withheld)
-    return UndoResult(len(present), size, missing, incomplete.notes)
-
-
-def _restore_roots(
-    target: Target,
-    runs: RunStore,
-    record: RunRecord,
-    places: Mapping[str, str],
-    in_quarantine: dict[str, int],
-) -> IncompleteRoots:
-    """Restore the roots that are whole, by their paths in this order, from their places in the quarantine.
-    A repair set roots aside because they were not whole: all of these are restored.
-
-    Where a root of the table is removed meanwhile, its files may be, too: then the restored roots are looked
-    at once more, and those that are not whole go back to the quarantine.
-    """
-    before = _root_paths(target)
-    roots = []
+    incomplete = IncompleteRoots()
     if not record.job.startswith(_REPAIR):
-        roots = [root for path, place in places.items() if (root := _root_of(target, runs, path, place))]
-    incomplete = incomplete_roots(target, roots)
-    for path, place in places.items():
-        if path not in incomplete.withheld:
-            _check_place(target, place, path, in_quarantine)
+        in_table = (_root_of(target, runs, path, place) for path, place in roots.items())
+        incomplete = incomplete_roots(target, [root for root in in_table if root is not None])
+    # a rollback may have come while the files were moved and looked for
+    check_latest_is_known(target, record, roots, set(all_roots) - roots.keys())
+    whole = {path: place for path, place in roots.items() if path not in incomplete.withheld}
+    try:
+        _restore_roots(target, record, whole, before)
+    finally:
+        for paths in _branches_of(target, all_roots):
+            repair_hints(target.file_io, paths)
+    restored = [*files.values(), *whole.values()]
+    if not incomplete.withheld:
+        runs.finish(record, RunState.UNDONE, {"restored": len(restored)})
+    return UndoResult(
+        files=len(restored),
+        size=sum(in_quarantine[place] for place in restored),
+        missing=len(places) - len(moves),
+        notes=incomplete.notes,
+    )
+
+
+def _restore_roots(target: Target, record: RunRecord, places: Mapping[str, str], before: RootStates) -> None:
+    """Restore the roots from their places, by their paths, in this order.
+
+    Where the table was rolled back, created again or purged meanwhile, or one of its tags was removed, all of
+    them go back to the quarantine: they could become the latest snapshots, or lack files. Then it raises
+    UnavailableError or AlreadyExistsError.
+    """
+    content: dict[str, bytes] = {}
+    problem: LakeError | None = None
+    try:
+        for path, place in places.items():
+            _check_place(target, place, path)
+            content[path] = target.file_io.read(place)
             _put_back(target, place, path)
-    if before <= _root_paths(target):
-        return incomplete
-    later = incomplete_roots(target, [root for root in roots if root.path not in incomplete.withheld])
-    for path in later.withheld:
-        _put_back(target, path, places[path])
-    return IncompleteRoots(incomplete.withheld | later.withheld, (*incomplete.notes, *later.notes))
-
-
-def _root_paths(target: Target) -> frozenset[str]:
-    paths: set[str] = set()
-    for branch in (MAIN_BRANCH, *target.branches.list()):
-        own = target.at_branch(branch)
-        paths.update(own.paths.snapshot(number) for number in own.snapshots.list_ids())
-        paths.update(own.paths.tag(name) for name in own.tags.list())
-    return frozenset(paths)
+    except AlreadyExistsError as err:
+        problem = err
+    if problem is None and (changed := before.changed(target, places)):
+        problem = UnavailableError(
+            f"{target.name}: the table was rolled back, created again or changed in another way while run "
+            f"{record.id} was undone ({', '.join(changed[:3])}), so its snapshots and tags stay in the "
+            "quarantine; undo it again"
+        )
+    if problem is not None:
+        for path in reversed(roots_to_remove(target, content)):
+            _put_back(target, path, places[path])
+        raise problem
 
 
 def _root_of(target: Target, runs: RunStore, path: str, place: str) -> Root | None:
@@ -252,10 +254,8 @@ def try_purge(
         logger.warning("old files of the quarantine %s could not be removed: %s", runs.root, err)
 
 
-def _check_place(target: Target, place: str, path: str, quarantined: dict[str, int]) -> None:
-    if place not in quarantined or target.file_io.stat(path) is None:
-        return
-    if target.file_io.read(path) != target.file_io.read(place):
+def _check_place(target: Target, place: str, path: str) -> None:
+    if target.file_io.stat(path) is not None and target.file_io.read(path) != target.file_io.read(place):
         raise AlreadyExistsError(
             f"{path} exists again with other content, because the table was changed since; "
             "create a branch or tag of what you want to keep, remove the file, and undo again"
