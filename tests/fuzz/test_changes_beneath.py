@@ -46,6 +46,13 @@ def verdict_of(place: Place, chore: Step, change: Step, at: int, kill: FaultMode
         ("undo-rollback", "java-write", 10, None),
         ("copy", "java-overwrite", 25, None),
         ("stream", "java-write", 3, None),
+        ("compact", "java-wider-column", 30, None),
+        ("write", "java-replace-column", 10, None),
+        ("fast-forward", "java-add-column-and-write", 76, None),
+        ("undo-rollback", "java-create-bare", 8, None),
+        ("undo-rollback", "java-create-bare", 31, None),
+        ("undo-expiry", "java-branch-write-and-fast-forward", 32, None),
+        ("analyze", "java-create-other", 53, None),
     ],
 )
 def test_rows_and_files_are_those_of_an_order_of_both(

@@ -88,7 +88,7 @@ def commit_statistics(target: Target, statistics: Statistics, author: Author) ->
 def _commit(target: Target, statistics: Statistics, name: str, author: Author) -> int:
     for retry in range(_TRIES):
         latest, schema = target.snapshots.latest(), target.schemas.latest()
-        if latest is None or schema is None or schema.id != statistics.schema_id:
+        if latest is None or schema is None or schema.id != statistics.schema_id or _is_another(target):
             raise CommitConflictError(f"{target.name} was changed while it was being analyzed; run again")
         lists: list[str] = []
         try:
@@ -112,6 +112,13 @@ def _commit(target: Target, statistics: Statistics, name: str, author: Author) -
             raise
         _discard(target, lists)
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
+
+
+def _is_another(target: Target) -> bool:
+    """Return whether the table was created again, which went with the statistics file. A server that commits
+    knows the table by its id.
+    """
+    return target.stores.versions is None and not target.schemas.is_same(target.schema)
 
 
 def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:

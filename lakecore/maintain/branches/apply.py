@@ -283,6 +283,7 @@ class FastForward:
         self.last = snapshots[-1].snapshot.id
         self._latest = snapshots[-1].snapshot
         self._planned = {root.snapshot.id for root in roots.of(RootKind.SNAPSHOT, MAIN_BRANCH)}
+        self._planned_schemas = frozenset(target.schemas.list_ids())
         self.removed_roots = tuple(root for root in self._replace(roots) if not self._same(root))
         self._remaining = roots.without(root.path for root in self.removed_roots)
 
@@ -330,9 +331,11 @@ class FastForward:
 
     def _prepare(self) -> None:
         """Raise CommitConflictError for a snapshot that was committed to main since the plan: it would remain
-        the latest one, and main would not become the branch.
+        the latest one, and main would not become the branch. The same goes for a new schema, which the
+        branch's would replace.
         """
         self._refuse(set(self._main_snapshots()) - self._planned)
+        self._refuse_schemas(set(self._target.schemas.list_ids()) - self._planned_schemas)
         self._target.file_io.delete(self._target.paths.latest_hint)
 
     def _main_snapshots(self) -> tuple[int, ...]:
@@ -346,8 +349,17 @@ class FastForward:
                 "of main and run again"
             )
 
+    def _refuse_schemas(self, late: Collection[int]) -> None:
+        if late:
+            raise CommitConflictError(
+                f"{self._target.name}: main was altered (schema {min(late)}) while it was fast-forwarded to "
+                f"branch {self._branch.branch}; run again, which takes the change back"
+            )
+
     def _copy(self) -> None:
-        """Copy schemas, then tags, then snapshots from the oldest: what can be seen is complete."""
+        """Copy schemas, then tags, then snapshots from the oldest: what can be seen is complete. Schemas of
+        main stay that a commit made meanwhile needs, or on which main was altered meanwhile.
+        """
         storage, main = self._target.file_io, self._target.paths
         for folder in ("schema", "tag", "snapshot"):
             source = f"{self._branch.root}/{folder}"
@@ -359,15 +371,32 @@ class FastForward:
                 if folder == "snapshot":
                     self._publish(place, data)
                 elif storage.stat(place) is None or storage.read(place) != data:
+                    self._refuse_replaced_schema(folder, status.name)
                     storage.overwrite(place, data)
-        theirs = SnapshotStore(storage, self._branch).load(self.last).schema_id
-        for schema_id in self._target.schemas.list_ids():
-            if schema_id > theirs and storage.stat(self._branch.schema(schema_id)) is None:
-                storage.delete(main.schema(schema_id))
-        repair_hints(storage, main)
         later = [number for number in self._main_snapshots() if number > self.last]
+        self._remove_schemas(later)
+        repair_hints(storage, main)
         if later and later[0] > self.last + 1:  # a commit on the branch's last snapshot has the next number
             self._refuse(later)
+
+    def _refuse_replaced_schema(self, folder: str, name: str) -> None:
+        present = self._target.schemas.list_ids() if folder == "schema" else ()
+        self._refuse_schemas([i for i in present if name == f"schema-{i}" and i not in self._planned_schemas])
+
+    def _remove_schemas(self, later: Collection[int]) -> None:
+        """Remove the schemas that only main had, but none up to that of a snapshot that was committed
+        meanwhile.
+        """
+        storage, main = self._target.file_io, self._target.paths
+        snapshots = SnapshotStore(storage, main)
+        theirs = SnapshotStore(storage, self._branch).load(self.last).schema_id
+        of_branch = SchemaStore(storage, self._branch).list_ids()
+        own = set(self._target.schemas.list_ids()).difference(of_branch)
+        needed = (snapshots.load(number).schema_id for number in later)
+        newest = max((theirs, *needed, *(own - self._planned_schemas)))
+        for schema_id in sorted(own):
+            if schema_id > newest:
+                storage.delete(main.schema(schema_id))
 
     def _publish(self, place: str, data: bytes) -> None:
         """Write a file to main. Different files of that name were removed from main, so one that is there is

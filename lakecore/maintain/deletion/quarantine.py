@@ -25,6 +25,8 @@ from lakecore.maintain.deletion.restored_snapshots import (
     RootStates,
     check_branches,
     check_latest_is_known,
+    check_same_table,
+    creation_of,
     roots_to_remove,
 )
 from lakecore.maintain.deletion.roots import Root
@@ -61,8 +63,9 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
 
     Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
     the place of one of the run's, a commit since the run would not be the latest any more, or schemas that
-    would be replaced came since, NotFoundError when a branch was deleted since, and the errors of
-    `check_removable` for a record that names files that do not belong to the table: then nothing is moved.
+    would be replaced came since, NotFoundError when a branch was deleted since or another table has the name,
+    and the errors of `check_removable` for a record that names files that do not belong to the table: then
+    nothing is moved.
     Raises UnavailableError, too, when the table was changed meanwhile, as `_restore_roots` says.
     """
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
@@ -72,6 +75,8 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
         )
     removal = runs.removal(record)
     check_removable(target, removal)
+    created = creation_of(target, record)
+    check_same_table(target, record, created)
     in_quarantine = {
         status.path: status.size for status in target.file_io.list(f"{runs.folder(record)}/kept")
     }
@@ -88,13 +93,15 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     check_schemas(target, record)
     list(in_threads(lambda path: _put_back(target, files[path], path), files))
     _remove_earliest_hints(target, all_roots)
-    restore_schemas(target, record)
     incomplete = IncompleteRoots()
     if not record.job.startswith(_REPAIR):
         in_table = (_root_of(target, runs, path, place) for path, place in roots.items())
         incomplete = incomplete_roots(target, [root for root in in_table if root is not None])
-    # a rollback may have come while the files were moved and looked for
+    # the table may have been changed while the files were moved and looked for
+    check_same_table(target, record, created)
+    check_schemas(target, record)
     check_latest_is_known(target, record, roots, set(all_roots) - roots.keys())
+    restore_schemas(target, record)
     whole = {path: place for path, place in roots.items() if path not in incomplete.withheld}
     try:
         _restore_roots(target, record, whole, before)

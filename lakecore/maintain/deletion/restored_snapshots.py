@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from lakecore.data_class import dataclass
-from lakecore.errors import AlreadyExistsError, NotFoundError
+from lakecore.errors import AlreadyExistsError, CorruptDataError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.deletion.runs import RunRecord
 from lakecore.maintain.target import Target, in_threads
@@ -15,9 +15,19 @@ from lakecore.metadata.json_record import whole_number
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.paths import MAIN_BRANCH, TablePaths
 
-__all__ = ["RootStates", "check_branches", "check_latest_is_known", "latest_after", "roots_to_remove"]
+__all__ = [
+    "RootStates",
+    "check_branches",
+    "check_latest_is_known",
+    "check_same_table",
+    "creation_of",
+    "latest_after",
+    "roots_to_remove",
+    "table_created",
+]
 
 _AFTER = "latest_after"
+_CREATED = "table_created"
 _REPAIR_OF_BRANCH = "repair-branch"
 """The job of a repair that sets aside a branch that has no schema."""
 
@@ -25,6 +35,41 @@ _REPAIR_OF_BRANCH = "repair-branch"
 def latest_after(snapshot: Snapshot) -> dict[str, Any]:
     """Return the entry of the ledger's parameters that says which snapshot a run leaves as the latest."""
     return {_AFTER: _identity(snapshot)}
+
+
+def table_created(target: Target) -> dict[str, Any]:
+    """Return the entry of the ledger's parameters by which an undo knows the table of the run, also where
+    another one was created in its place.
+    """
+    created = creation_of(target)
+    return {} if created is None else {_CREATED: created}
+
+
+def creation_of(target: Target, record: RunRecord | None = None) -> list[int] | None:
+    """Return id and time of the first schema of the table, or those that a record has. None: there is no
+    table, or its first schema cannot be read. It costs a listing and a read.
+    """
+    if record is not None and _CREATED in record.parameters:
+        created: list[int] = record.parameters[_CREATED]
+        return created
+    schemas = target.at_branch(MAIN_BRANCH).schemas
+    try:
+        ids = schemas.list_ids()
+        return [ids[0], schemas.load(ids[0]).time_millis] if ids else None
+    except (CorruptDataError, NotFoundError):
+        return None
+
+
+def check_same_table(target: Target, record: RunRecord, created: list[int] | None) -> None:
+    """Raise NotFoundError if the table is not the one that was `created` so: what is restored would belong to
+    no table, or would be snapshots of a table whose files are gone.
+    """
+    if created is not None and creation_of(target) != created:
+        raise NotFoundError(
+            f"{target.name}: the table of run {record.id} was renamed, or dropped and perhaps created again, "
+            "since the run; its files do not belong to what has the name now, so no snapshot or tag was "
+            "restored; they stay in the quarantine until it is purged"
+        )
 
 
 def check_branches(target: Target, record: RunRecord, absent: Collection[str]) -> None:
@@ -113,21 +158,32 @@ class RootStates:
         return cls(dict(zip(paths, files, strict=True)), frozenset(latest))
 
     def changed(self, target: Target, restored: Collection[str]) -> list[str]:
-        """Return the roots that are others now, and those that were removed: tags, latest snapshots, and
-        snapshots above one that was `restored`. The others may have expired. Raises UnavailableError.
+        """Return the roots that are others now, and those that were removed: tags, latest snapshots,
+        snapshots above one that was `restored`, and restored ones above one that exists. Others may have
+        expired.
+        Raises UnavailableError.
         """
-        lowest: dict[str, int] = {}
-        for path in restored:
-            directory, number = _directory_and_number(path)
-            lowest[directory] = min(number, lowest.get(directory, number))
-        files = in_threads(partial(_content, target.file_io), self.files)
+        paths = [*self.files, *(path for path in restored if path not in self.files)]
+        now = dict(zip(paths, in_threads(partial(_content, target.file_io), paths), strict=True))
+        lowest, lowest_present = _lowest(restored), _lowest(path for path in paths if now[path] is not None)
         out = []
-        for (path, before), now in zip(self.files.items(), files, strict=True):
+        for path in paths:
             directory, number = _directory_and_number(path)
-            needed = path in self.latest or number < 0 or number > lowest.get(directory, number)
-            if now != before and (now is not None or needed):
+            limits = lowest if path in self.files else lowest_present
+            needed = path in self.latest or number < 0 or number > limits.get(directory, number)
+            replaced = path in self.files and now[path] is not None and now[path] != self.files[path]
+            if replaced or (now[path] is None and needed):
                 out.append(path)
         return out
+
+
+def _lowest(paths: Iterable[str]) -> dict[str, int]:
+    """Return the lowest number of a snapshot in each directory."""
+    out: dict[str, int] = {}
+    for path in paths:
+        directory, number = _directory_and_number(path)
+        out[directory] = min(number, out.get(directory, number))
+    return out
 
 
 def roots_to_remove(target: Target, content: Mapping[str, bytes]) -> list[str]:

@@ -28,6 +28,7 @@ from lakecore.maintain.deletion.hashed_names import name_set, within
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.places import check_removable
 from lakecore.maintain.deletion.reachable import Reach
+from lakecore.maintain.deletion.restored_snapshots import table_created
 from lakecore.maintain.deletion.root_guard import check_roots, checked_roots
 from lakecore.maintain.deletion.roots import Root, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
@@ -120,6 +121,8 @@ class Sweeper:
         check_removable(self.target, removal)
         self._may_remove(removal, quarantine=quarantine)
         estimate = {"files": len(removal), "roots": len(removal.roots), "bytes": removal.size}
+        if quarantine:
+            parameters = {**(parameters or {}), **table_created(self.target)}
         record = self.runs.begin(
             self.target.name, job, removal, quarantine=quarantine, parameters=parameters, estimate=estimate
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lakecore.commit.retry import RetryPolicy
-from lakecore.errors import CommitConflictError, NotFoundError
+from lakecore.errors import CommitConflictError, LakeError, NotFoundError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.table_stores import TableStores
 
@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 def retry_on_conflict(stores: TableStores, attempt: Callable[[Snapshot | None], T]) -> T:
     """Return what `attempt` returns for the latest snapshot; call it again for later ones while it raises
-    CommitConflictError.
+    CommitConflictError. When there are no snapshots any more, the table was dropped: the error of the last
+    attempt is raised then.
 
     An attempt may also raise NotFoundError, when its snapshot expires meanwhile. The table's options
     `commit.*` limit the time and the number of retries; then the last CommitConflictError is raised.
@@ -27,17 +28,21 @@ def retry_on_conflict(stores: TableStores, attempt: Callable[[Snapshot | None], 
     policy, clock = RetryPolicy.from_options(stores.schema.options), stores.clock
     started = clock.monotonic()
     retry = 0
+    snapshot = stores.snapshots.latest()
     while True:
-        snapshot = stores.snapshots.latest()
+        failure: LakeError
         try:
             return attempt(snapshot)
-        except CommitConflictError:
-            wait = policy.wait_seconds(retry, (clock.monotonic() - started) * 1000, 0.5)
+        except CommitConflictError as err:
+            wait, failure = policy.wait_seconds(retry, (clock.monotonic() - started) * 1000, 0.5), err
             if wait is None:
                 raise
-        except NotFoundError:
+        except NotFoundError as err:
             if snapshot is None or stores.snapshots.latest_id() == snapshot.id:
                 raise
-            wait = 0.0  # the snapshot expired: there is a newer one
+            wait, failure = 0.0, err  # the snapshot expired: there is a newer one
         clock.sleep(wait)
+        before, snapshot = snapshot, stores.snapshots.latest()
+        if before is not None and snapshot is None:
+            raise failure
         retry += 1

@@ -40,11 +40,31 @@ def _set(key: str, value: str) -> Act:
     return _alter(op="set", key=key, value=value)
 
 
+def _then(*acts: Act) -> Act:
+    def act(place: Place, catalog: Catalog, moment: Moment) -> None:
+        for one in acts:
+            one(place, catalog, moment)
+
+    return act
+
+
 def _java_write(*flags: str) -> Act:
     def act(place: Place, catalog: Catalog, moment: Moment) -> None:
         place.java_write(moment.java, moment.of_change, *flags)
 
     return act
+
+
+def _branch_write(place: Place, catalog: Catalog, moment: Moment) -> None:
+    place.judges[moment.java].write(place.warehouse, f"{TABLE}$branch_br", moment.of_change)
+
+
+def _without_v(rows: Rows, moment: Moment) -> Rows:
+    return {key: row | {"v": None} for key, row in rows.items()}
+
+
+def _with_text(rows: Rows, moment: Moment) -> Rows:
+    return {key: row | {"n": str(row["n"])} for key, row in rows.items()}
 
 
 def _with_written(rows: Rows, moment: Moment) -> Rows:
@@ -75,7 +95,28 @@ def _rolled_back_and_written(rows: Rows, moment: Moment) -> Rows:
 
 def _create_again(place: Place, catalog: Catalog, moment: Moment) -> None:
     place.java(moment.java, "drop")
+    _create_anew(place, moment, schema_of(moment.shape))
+
+
+def _create_other(place: Place, catalog: Catalog, moment: Moment) -> None:
+    """The fields of the new table have other ids."""
+    place.java(moment.java, "drop")
+    columns = ["n INT", "v STRING", "k INT NOT NULL", "p STRING NOT NULL"]
+    _create_anew(place, moment, schema_of(moment.shape) | {"columns": columns})
+
+
+def _create_bare(place: Place, catalog: Catalog, moment: Moment) -> None:
+    place.java(moment.java, "drop")
     place.judges[moment.java].create(place.warehouse, TABLE, schema_of(moment.shape))
+
+
+def _rename_and_create(place: Place, catalog: Catalog, moment: Moment) -> None:
+    place.judges[moment.java].call("catalog", place.warehouse, "rename", TABLE, "d.other")
+    _create_anew(place, moment, schema_of(moment.shape))
+
+
+def _create_anew(place: Place, moment: Moment, schema: dict[str, Any]) -> None:
+    place.judges[moment.java].create(place.warehouse, TABLE, schema)
     place.java_write(moment.java, moment.of_change)
     place.java_write(moment.java, moment.further(1))
 
@@ -142,11 +183,47 @@ CHANGES = (
         skip=_CROSS_PARTITION,
     ),
     Step("java-create-again", _create_again, _created_again, skip=_CROSS_PARTITION),
+    Step("java-create-other", _create_other, _created_again, skip=_CROSS_PARTITION),
+    Step("java-create-bare", _create_bare, to_nothing),
+    Step("java-rename-and-create", _rename_and_create, _created_again, skip=_CROSS_PARTITION),
+    Step("java-drop", _java("drop"), to_nothing),
     Step("java-add-column", _alter(op="add", name="x", type="INT")),
+    Step(
+        "java-add-column-and-write",
+        _then(_alter(op="add", name="x", type="INT", after="k"), _java_write()),
+        _with_written,
+        skip=_CROSS_PARTITION,
+    ),
+    Step("java-drop-column", _alter(op="drop", name="v"), _without_v, in_stream=False),
+    Step("java-rename-column", _alter(op="rename", name="v", to="w"), _without_v, in_stream=False),
+    Step(
+        "java-replace-column",
+        _then(_alter(op="drop", name="v"), _alter(op="add", name="v", type="STRING")),
+        _without_v,
+        in_stream=False,
+    ),
+    Step("java-text-column", _alter(op="type", name="n", type="STRING"), _with_text, in_stream=False),
+    Step(
+        "java-wider-column",
+        _then(_alter(op="type", name="n", type="BIGINT"), _java_compact),
+        skip=_CROSS_PARTITION,
+    ),
+    Step("java-move-column", _alter(op="move", name="n", first=True)),
     Step("java-buckets", _set("bucket", "3"), only=_FIXED_BUCKETS),
     Step("java-producer", _set("changelog-producer", "lookup"), only=("keyed", "dynamic", "partial-update")),
     Step("java-format", _set("file.format", "avro")),
     Step("java-vectors", _set("deletion-vectors.enabled", "true"), only=("keyed", "dynamic", "append")),
+    Step(
+        "java-vectors-and-compact",
+        _then(_set("deletion-vectors.enabled", "true"), _java_compact),
+        only=("keyed", "dynamic", "append"),
+    ),
+    Step(
+        "java-data-directory",
+        _then(_set("data-file.path-directory", "data"), _java_write()),
+        _with_written,
+        skip=_CROSS_PARTITION,
+    ),
     Step("java-sequence", _set("sequence.field", "n"), only=("keyed",)),
     Step("java-retention", _set("snapshot.num-retained.max", "1")),
     Step("java-write-only", _alter(op="unset", key="write-only")),
@@ -157,6 +234,13 @@ CHANGES = (
     Step("java-replace-tag", _replace_tag),
     Step("java-create-branch", _java("create-branch", "jb", "--tag", "t2")),
     Step("java-fast-forward", _java("fast-forward", "br"), lambda rows, moment: moment.tagged),
+    Step(
+        "java-branch-write-and-fast-forward",
+        _then(_branch_write, _java("fast-forward", "br")),
+        lambda rows, moment: upsert(moment.shape, moment.tagged, moment.of_change),
+        skip=_CROSS_PARTITION,
+    ),
+    Step("java-rollback-to-tag", _java("rollback", "--tag", "t2"), lambda rows, moment: moment.tagged),
     Step("java-delete-branch", _java("delete-branch", "br")),
     Step("java-delete-consumer", _java("clear-consumers", "--including", "reader"), prepare=_reset_consumer),
     Step("java-remove-orphan-files", _java("remove-orphan-files")),

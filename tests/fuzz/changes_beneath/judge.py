@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
+from lakecore.errors import CommitUncertainError, LakeError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.jobs import remove_orphan_files
 from tests.fuzz.changes_beneath.chores import LATER
@@ -102,6 +102,8 @@ def judged(place: Place, case: Case) -> Verdict | None:
         verdict.problems.append(
             "an error that is none of lakecore: " + "".join(traceback.format_exception(error)[-3:])
         )
+    if case.change.name == "java-drop" and not (place.warehouse / "d.db" / "t" / "schema").exists():
+        return verdict  # there is nothing to read
     checks = [
         ("lakecore", lambda: _lake_rows(place, case, allowed)),
         ("Java", lambda: _other_rows(place.java_rows(), allowed)),
@@ -214,6 +216,9 @@ def _remove_orphans(place: Place, case: Case) -> list[str]:
     job = remove_orphan_files.Job(table=TABLE, safety=REMOVED)
     try:
         remove_orphan_files.run(job, place.catalog(), clock=LATER)
+    except (UnsupportedError, UnavailableError):
+        if case.change.name != "java-create-bare":
+            raise  # a table without snapshots is left alone, also by the rest of an interrupted run
     except NotFoundError:
         if case.change.name not in _FORGETS_BRANCHES:
             raise  # Java has deleted manifests of the branch with the tag, and lakecore refuses the table rightly

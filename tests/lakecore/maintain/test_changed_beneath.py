@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import CommitConflictError, UnavailableError
-from lakecore.jobs import expire_snapshots, purge_files, quarantine
+from lakecore.errors import AlreadyExistsError, CommitConflictError, NotFoundError, UnavailableError
+from lakecore.jobs import analyze, expire_snapshots, purge_files, quarantine
 from lakecore.jobs.versions import branches, rollback, tags
 from lakecore.maintain.deletion import root_guard
 from lakecore.maintain.hints import repair_hints
+from lakecore.metadata.schema_change import AddColumn
+from lakecore.types.datatypes import parse_type
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
@@ -34,6 +36,17 @@ def lake(name: str) -> FilesystemCatalog:
 def go_back_and_write(catalog: FilesystemCatalog, number: int) -> None:
     go_back(catalog, number)
     put(catalog.load_table("d.k"), *([{"k": key, "v": "new"}] for key in range(10, 10 + COMMITS - number)))
+
+
+def create_again(catalog: FilesystemCatalog) -> None:
+    for path in paths_of(catalog.load_table("d.k"), ""):
+        catalog.file_io.delete(path)
+    catalog.clock.sleep(1)
+    key_table(catalog)
+
+
+def add_column(catalog: FilesystemCatalog, name: str = "d.k", column: str = "x") -> None:
+    catalog.alter_table(name, [AddColumn(path=(column,), type=parse_type("INT"))])
 
 
 def expire(catalog: FilesystemCatalog) -> Any:
@@ -103,9 +116,8 @@ def test_a_purge_removes_no_snapshot_of_a_table_that_was_created_again() -> None
     catalog = lake("purge")
 
     def recreate() -> None:
-        for path in paths_of(catalog.load_table("d.k"), ""):
-            catalog.file_io.delete(path)
-        put(key_table(catalog), [{"k": 1, "v": "of the new table"}])
+        create_again(catalog)
+        put(catalog.load_table("d.k"), [{"k": 1, "v": "of the new table"}])
 
     storage = Meddling(catalog.file_io, "write_new", "files.jsonl", recreate)
     job = purge_files.Job(table="d.k", safety=OWNER)
@@ -180,7 +192,7 @@ def test_a_rollback_removes_no_snapshot_of_a_history_that_began_anew_beneath() -
 
 
 class _AfterLast(FaultyFileIO):
-    """Calls `change` once, at the operation after the removal of `path`."""
+    """Calls `change` once, after the removal of a file whose path ends with `path`."""
 
     def __init__(self, inner: Any, path: str, change: Any) -> None:
         super().__init__(inner)
@@ -188,7 +200,7 @@ class _AfterLast(FaultyFileIO):
 
     def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
         result = super().operation(name, path, effect, torn)
-        if name in ("move", "delete") and path == self._path and self._change is not None:
+        if name in ("move", "delete") and path.endswith(self._path) and self._change is not None:
             change, self._change = self._change, None
             change()
         return result
@@ -221,3 +233,136 @@ def test_an_undo_has_no_hint_of_the_earliest_snapshot_while_it_restores_older_on
     quarantine.run(quarantine.Undo(run_id=run or ""), replace(catalog, file_io=storage), clock=catalog.clock)
     assert hints == [None]
     assert catalog.file_io.read(paths.earliest_hint) == b"1"
+
+
+def rolled_back_to_quarantine(catalog: FilesystemCatalog) -> quarantine.Undo:
+    job = rollback.RollbackTo(table="d.k", snapshot=3, safety=replace(OWNER, quarantine=True))
+    return quarantine.Undo(run_id=rollback.run(job, catalog, clock=catalog.clock).run or "")
+
+
+def test_an_undo_restores_nothing_into_a_table_that_was_created_since() -> None:
+    """It has no snapshots, so each of those of the dropped table would become its latest."""
+    catalog = lake("undo-created-since")
+    undo = rolled_back_to_quarantine(catalog)
+    create_again(catalog)
+    with pytest.raises(NotFoundError, match="renamed, or dropped and perhaps created again, since the run"):
+        quarantine.run(undo, catalog, clock=catalog.clock)
+    assert list(catalog.load_table("d.k").snapshots()) == []
+
+
+@pytest.mark.parametrize("at", [("list", "/kept"), ("delete", "snapshot/EARLIEST"), ("move", "-snapshot-4")])
+def test_an_undo_ends_when_the_table_is_created_again_beneath(at: tuple[str, str]) -> None:
+    catalog = lake(f"undo-created-{at[0]}")
+    undo = rolled_back_to_quarantine(catalog)
+    storage: FaultyFileIO
+    if at[0] == "move":
+        storage = _AfterLast(catalog.file_io, at[1], lambda: create_again(catalog))
+    else:
+        storage = Meddling(catalog.file_io, *at, lambda: create_again(catalog))
+    with pytest.raises((NotFoundError, UnavailableError), match="created again"):
+        quarantine.run(undo, replace(catalog, file_io=storage), clock=catalog.clock)
+    assert list(catalog.load_table("d.k").snapshots()) == []
+
+
+def test_an_undo_beneath_which_the_table_is_rolled_back_restores_no_newer_snapshots() -> None:
+    """Without the snapshot that was removed they have a gap, and the rollback would be taken back."""
+    catalog = lake("undo-rolled-back")
+    undo = rolled_back_to_quarantine(catalog)
+    storage = _AfterLast(catalog.file_io, "-snapshot-4", lambda: go_back(catalog, 3))
+    with pytest.raises(UnavailableError, match=r"rolled back.*while run .* was undone \(.*snapshot-4\)"):
+        quarantine.run(undo, replace(catalog, file_io=storage), clock=catalog.clock)
+    assert [one.id for one in catalog.load_table("d.k").snapshots()] == [3, 2, 1]
+    assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [0, 1, 2]
+
+
+def test_an_undo_of_an_expiry_beneath_which_main_becomes_an_older_branch_restores_nothing_above() -> None:
+    catalog = lake("undo-forwarded")
+    stores = catalog.load_table("d.k")._stores
+    second = catalog.file_io.read(stores.paths.snapshot(2))
+    job = expire_snapshots.Job(
+        table="d.k", retain_max=1, retain_min=1, safety=replace(OWNER, quarantine=True)
+    )
+    run = expire_snapshots.run(job, catalog, clock=catalog.clock).run
+
+    def forward() -> None:
+        """As Java's fast-forward to a branch with the snapshots 2 and 3, of which the latter is its own."""
+        for number in stores.snapshots.list_ids():
+            catalog.file_io.delete(stores.paths.snapshot(number))
+        catalog.file_io.overwrite(stores.paths.snapshot(2), second)
+        catalog.file_io.overwrite(stores.paths.latest_hint, b"2")
+        put(catalog.load_table("d.k"), [{"k": 9, "v": "of the branch"}])
+
+    storage = Meddling(catalog.file_io, "delete", "snapshot/EARLIEST", forward)
+    with pytest.raises(AlreadyExistsError, match="there was a commit or a rollback since"):
+        quarantine.run(
+            quarantine.Undo(run_id=run or ""), replace(catalog, file_io=storage), clock=catalog.clock
+        )
+    assert [one.id for one in catalog.load_table("d.k").snapshots()] == [3, 2]
+
+
+def forwarded(name: str) -> tuple[FilesystemCatalog, Any]:
+    """A table with branch `b` of its second snapshot, and the job that fast-forwards main to it."""
+    catalog = lake(name)
+    branches.run(branches.CreateBranch(table="d.k", branch="b", tag="a"), catalog, clock=catalog.clock)
+    return catalog, branches.FastForward(table="d.k", branch="b", safety=OWNER)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_fast_forward_leaves_the_schema_of_a_commit_that_came_meanwhile(before: bool) -> None:
+    """Without it the commit could not be read."""
+    catalog, job = forwarded(f"forward-schema-{before}")
+    if before:
+        add_column(catalog)
+        add_column(catalog, column="y")
+
+    def write() -> None:
+        if not before:
+            add_column(catalog)
+        put(catalog.load_table("d.k"), [{"k": 50, "v": "new", "x": 1}])
+
+    storage = _AfterLast(catalog.file_io, "/snapshot-3", write)
+    branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
+    assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [0, 1, 50]
+
+
+def test_a_fast_forward_leaves_the_schema_by_which_main_was_altered_meanwhile() -> None:
+    catalog, job = forwarded("forward-alone")
+    storage = _AfterLast(catalog.file_io, "/snapshot-3", lambda: add_column(catalog))
+    branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
+    assert rows_of(catalog.load_table("d.k")) == [(0, "x", None), (1, "x", None)]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_fast_forward_says_that_main_was_altered_meanwhile(late: bool) -> None:
+    """The schema of the branch would replace the new one, which has the same number."""
+    catalog, job = forwarded(f"forward-altered-{late}")
+    add_column(catalog, "d.k$branch_b", "z")
+    storage = (
+        _AfterLast(catalog.file_io, "/snapshot-3", lambda: add_column(catalog))
+        if late
+        else Meddling(catalog.file_io, "write_new", "files.jsonl", lambda: add_column(catalog))
+    )
+    with pytest.raises(
+        CommitConflictError, match=r"main was altered \(schema 1\) while it was fast-forwarded"
+    ):
+        branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
+    assert catalog.load_table("d.k").schema.row_type.names == ("k", "v", "x")
+    assert len(rows_of(catalog.load_table("d.k"))) == (2 if late else COMMITS)
+    branches.run(job, catalog, clock=catalog.clock)
+    assert catalog.load_table("d.k").schema.row_type.names == ("k", "v", "z")
+
+
+def test_an_analysis_commits_no_statistics_to_a_table_that_was_created_again() -> None:
+    """Their file went with the dropped table."""
+    catalog = lake("analyze")
+
+    def recreate() -> None:
+        create_again(catalog)
+        put(catalog.load_table("d.k"), [{"k": 1, "v": "of the new table"}])
+
+    storage = Meddling(catalog.file_io, "write_new", "manifest-list", recreate)
+    with pytest.raises(CommitConflictError, match="was changed while it was being analyzed"):
+        analyze.run(
+            analyze.Job(table="d.k", columns=("k",)), replace(catalog, file_io=storage), clock=catalog.clock
+        )
+    assert [one.statistics for one in catalog.load_table("d.k").snapshots()] == [None]

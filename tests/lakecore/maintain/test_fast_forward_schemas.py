@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from lakecore.metadata.schema_change import AddColumn
 from lakecore.types.datatypes import parse_type
 from tests.support.lake import key_table, memory_catalog, put, rows_of
 from tests.support.maintained import OWNER
+from tests.support.meddling_fs import Meddling
 
 MAIN, BRANCH = "d.k", "d.k$branch_b"
 
@@ -93,6 +95,18 @@ def test_undo_replaces_no_schema_that_came_since() -> None:
     stores.file_io.delete(stores.paths.schema(1))
     quarantine.run(undo, catalog, clock=catalog.clock)
     assert rows_of(catalog.load_table(MAIN)) == [(1, "x", None), (3, "y", 7)]
+
+
+def test_undo_replaces_no_schema_that_comes_meanwhile() -> None:
+    catalog = parted("meanwhile")
+    alter(catalog, MAIN, "m")
+    put(catalog.load_table(MAIN), [{"k": 3, "v": "y", "m": 7}])
+    undo = forward(catalog)
+    storage = Meddling(catalog.file_io, "delete", "snapshot/EARLIEST", lambda: alter(catalog, MAIN, "later"))
+    with pytest.raises(AlreadyExistsError, match=r"schema 1 is another one than run .* left"):
+        quarantine.run(undo, replace(catalog, file_io=storage), clock=catalog.clock)
+    assert catalog.load_table(MAIN).schema.row_type.names == ("k", "v", "later")
+    assert rows_of(catalog.load_table(MAIN)) == [(1, "x", None)]
 
 
 @pytest.mark.parametrize(
