@@ -76,16 +76,20 @@ def commit_statistics(target: Target, statistics: Statistics, author: Author) ->
     name = f"stat-{target.clock.fresh_id()}-0"
     path = target.paths.statistics(name)
     target.file_io.write_new(path, statistics.to_json().encode())
+    unnamed = [path]
     try:
-        return _commit(target, statistics, name, author)
+        return _commit(target, statistics, name, author, unnamed)
     except CommitUncertainError:
         raise
     except LakeError:
-        _forget(target, path)
+        _discard(target, unnamed)
         raise
 
 
-def _commit(target: Target, statistics: Statistics, name: str, author: Author) -> int:
+def _commit(target: Target, statistics: Statistics, name: str, author: Author, unnamed: list[str]) -> int:
+    """Return the id of the new snapshot. `unnamed` loses the statistics file once a snapshot that names it
+    has existed.
+    """
     for retry in range(_TRIES):
         latest, schema = target.snapshots.latest(), target.schemas.latest()
         if latest is None or schema is None or schema.id != statistics.schema_id or _is_another(target):
@@ -105,6 +109,7 @@ def _commit(target: Target, statistics: Statistics, name: str, author: Author) -
                 return planned.id
             if publication.replaced:  # somebody may be building on it
                 lists.clear()
+                unnamed.clear()
         except CommitUncertainError:
             raise
         except LakeError:
@@ -122,25 +127,21 @@ def _is_another(target: Target) -> bool:
 
 
 def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:
-    """Return a snapshot like `latest`, with the same files and an empty change. `lists` are the names of the
+    """Return a snapshot like `latest`, with the same files and an empty change. `lists` are the paths of the
     manifest lists that were written.
     """
     base = target.manifests.write_list(target.manifests.data_manifests(latest))
-    lists.append(base[0])
+    lists.append(target.paths.manifest(base[0]))
     change = target.manifests.write_list(())
-    lists.append(change[0])
+    lists.append(target.paths.manifest(change[0]))
     return next_metadata_only(
         latest, base, change, CommitKind.ANALYZE, target.clock.now_ms(), properties=None
     )
 
 
-def _discard(target: Target, lists: list[str]) -> None:
-    for name in lists:
-        _forget(target, target.paths.manifest(name))
-
-
-def _forget(target: Target, path: str) -> None:
-    try:
-        target.file_io.delete(path)
-    except LakeError as err:
-        logger.warning("%s is not needed but could not be removed: %s", path, err)
+def _discard(target: Target, paths: list[str]) -> None:
+    for path in paths:
+        try:
+            target.file_io.delete(path)
+        except LakeError as err:
+            logger.warning("%s is not needed but could not be removed: %s", path, err)

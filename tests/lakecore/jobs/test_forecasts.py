@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -130,6 +131,18 @@ def test_a_history_that_cannot_be_read_or_written_is_no_failure(catalog: Filesys
     assert compact.run(job(table), catalog, clock=catalog.clock).snapshots
     (line,) = store.lines(table.name, "compact")
     assert line.work["files"] == 5
+
+
+@pytest.mark.parametrize("started", [-1, "1", True, 1.5, None, 10**18], ids=repr)
+def test_a_line_that_began_at_no_time_is_ignored(catalog: FilesystemCatalog, started: Any) -> None:
+    """Its file is: whoever shows the lines need not expect such a time."""
+    store = HistoryStore(catalog.file_io, catalog.warehouse)
+    line = {"table": "d.k", "job": "compact", "started_ms": 5, "engine": "local", "work": {"rows": 1}}
+    place = f"{store.root}/d.k/compact.json"
+    catalog.file_io.overwrite(place, json.dumps([line]).encode())
+    assert [one.started_ms for one in store.of()] == [5]
+    catalog.file_io.overwrite(place, json.dumps([line | {"started_ms": started}]).encode())
+    assert not list(store.of())
 
 
 def test_a_dry_run_of_expiry_and_the_ledger_count_alike(catalog: FilesystemCatalog) -> None:

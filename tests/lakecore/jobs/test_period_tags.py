@@ -14,7 +14,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, NotFoundError, UnavailableError
-from lakecore.jobs import compact, expire_snapshots
+from lakecore.jobs import compact, expire_snapshots, holds, quarantine
 from lakecore.jobs.versions import auto_tags, batch_tags, tags
 from lakecore.table import Commit, Table
 from tests.support.chores import repair_hints
@@ -64,6 +64,19 @@ def test_writes_make_the_tags_that_are_due(lake: FilesystemCatalog) -> None:
     table.delete("k = 1")
     table.overwrite(_row("o"))
     assert found(table) == {"2023-11-07": 3, "2023-11-08": 4}
+
+
+def test_tags_that_a_write_deletes_are_in_the_ledger_and_none_is_while_the_table_is_on_hold(
+    lake: FilesystemCatalog,
+) -> None:
+    table = table_of(lake, automatic_creation="process-time", num_retained_max="1")
+    days(table, 3)
+    assert list(found(table)) == ["2023-11-07"]
+    jobs = [record.job for record in quarantine.runs_of(lake, "d.k")]
+    assert jobs
+    holds.run(holds.HoldTable(table="d.k", reason="why"), lake, clock=lake.clock)
+    days(table, 1)
+    assert list(found(table)) == ["2023-11-07", "2023-11-08"]
 
 
 def test_watermarks_make_tags_and_long_max_makes_none(lake: FilesystemCatalog) -> None:

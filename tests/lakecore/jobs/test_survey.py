@@ -339,3 +339,11 @@ def test_the_rhythm_of_commits_follows_the_hours() -> None:
         rhythm = commits_by_hour(rhythm, commits, (number - 1) * hour + 1, number * hour)
     assert max(range(24), key=lambda at: rhythm[at]) in (6, 7)
     assert rhythm[15] < 1 < rhythm[7]
+
+
+def test_the_first_rhythm_has_the_last_day_with_all_of_its_hours() -> None:
+    hour = 3_600_000
+    assert commits_by_hour((), 72, 10 * hour, 82 * hour) == (1.0,) * 24
+    assert commits_by_hour((), 6, 10 * hour, 12 * hour) == tuple(
+        3.0 if at in (10, 11, 12) else 0.0 for at in range(24)
+    )

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import CommitConflictError, CorruptDataError, InvalidInputError
+from lakecore.commit.publication import Publication, publish
+from lakecore.errors import CommitConflictError, CommitUncertainError, CorruptDataError, InvalidInputError
 from lakecore.jobs import analyze
+from lakecore.maintain.analyze import apply
 from lakecore.maintain.analyze.statistics import Statistics
 from lakecore.table import Commit, Table
-from tests.support.lake import append_table, memory_catalog, put
+from tests.support.lake import append_table, memory_catalog, paths_of, put, rows_of
 
 GIVEN = Statistics(
     snapshot_id=1, schema_id=0, rows=1, size=9, columns={"v": {"min": "3", "distinctCount": 1}}
@@ -87,6 +89,53 @@ def test_a_schema_that_changed_meanwhile_is_a_conflict(catalog: FilesystemCatalo
     with pytest.raises(CommitConflictError):
         table.update_statistics(GIVEN)
     assert table.statistics() is None
+
+
+def test_a_commit_that_may_be_there_keeps_all_of_its_files(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def uncertain(*args: Any) -> Publication:
+        publish(*args)
+        raise CommitUncertainError("storage does not answer")
+
+    monkeypatch.setattr(apply, "publish", uncertain)
+    with pytest.raises(CommitUncertainError):
+        table.update_statistics(GIVEN)
+    assert table.statistics() is not None
+    assert rows_of(table) == [(3, "x", None, None)]
+
+
+def test_a_snapshot_that_was_replaced_keeps_the_statistics_that_it_names(
+    catalog: FilesystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may have built on it, and then names the file, too. The next try is a conflict."""
+
+    def replaced(*args: Any) -> Publication:
+        publish(*args)
+        catalog.alter_table("d.a", [{"op": "set", "key": "target-file-size", "value": "1 mb"}])
+        return Publication(published=False, replaced=True)
+
+    monkeypatch.setattr(apply, "publish", replaced)
+    with pytest.raises(CommitConflictError, match="changed while it was being analyzed"):
+        table.update_statistics(GIVEN)
+    assert table.statistics() is not None
+    assert rows_of(table) == [(3, "x", None, None)]
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["lost", "refused"])
+def test_a_commit_that_is_not_there_leaves_no_file(
+    table: Table, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    def lost(*_: Any) -> Publication:
+        if refused:
+            raise InvalidInputError("nothing was created")
+        return Publication(published=False)
+
+    before = paths_of(table, "")
+    monkeypatch.setattr(apply, "publish", lost)
+    with pytest.raises(InvalidInputError if refused else CommitConflictError):
+        table.update_statistics(GIVEN)
+    assert paths_of(table, "") == before
 
 
 @pytest.mark.parametrize(

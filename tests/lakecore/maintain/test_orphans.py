@@ -6,6 +6,7 @@ import pytest
 
 from lakecore.jobs import compact, expire_snapshots, remove_orphan_files
 from lakecore.jobs.runner.chore import Report, Safety
+from lakecore.jobs.versions import tags
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put, rows_of
 from tests.support.maintained import History
@@ -58,6 +59,24 @@ def test_index_files_of_quarantined_snapshots_are_no_orphans(made: History) -> N
     assert len(left & old) == 5, "snapshots before the last one wait in the quarantine"
     assert remove_orphans(made).nothing_to_do
     assert indexes(made) == left
+
+
+def test_expiry_removes_files_with_their_index_files_and_leaves_those_of_a_tag(made: History) -> None:
+    clock = made.catalog.clock
+    tags.run(tags.CreateTag(table="d.a", tag="t", snapshot=3), made.catalog, clock=clock)
+    compact.run(compact.Job(table="d.a", strategy=compact.Strategy.FULL), made.catalog, clock=clock)
+    safety = Safety(owner="test", quarantine=False, purges=False)
+    job = expire_snapshots.Job(table="d.a", retain_max=1, retain_min=1, safety=safety)
+    expire_snapshots.run(job, made.catalog, clock=clock)
+    assert len(indexes(made)) == 4
+    assert sum(path.endswith(".parquet") for path in paths_of(made.table)) == 4
+    assert len(rows_of(made.table, tag="t")) == 3
+    assert len(rows_of(made.table)) == 6
+
+
+def test_a_search_for_orphans_says_how_many_files_it_looked_at(made: History) -> None:
+    note = next(note for note in remove_orphans(made).notes if note.endswith(" files were checked"))
+    assert note == f"{len(paths_of(made.table, ''))} files were checked"
 
 
 def test_an_index_file_without_its_data_file_is_an_orphan(made: History) -> None:

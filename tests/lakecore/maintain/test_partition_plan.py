@@ -45,6 +45,12 @@ def test_times_without_a_formatter(text: str | None, time: int | None) -> None:
         ("20240231", "yyyyMMdd", millis(2024, 2, 29)),
         ("2024-05-06T07:08:09", "yyyy-MM-dd'T'HH:mm:ss", millis(2024, 5, 6, 7, 8, 9)),
         ("2024050625", "yyyyMMddHH", None),
+        ("20240006", "yyyyMMdd", None),
+        ("20241306", "yyyyMMdd", None),
+        ("20240500", "yyyyMMdd", None),
+        ("20240532", "yyyyMMdd", None),
+        ("202405060060", "yyyyMMddHHmm", None),  # hour 0, minute 60
+        ("20240506000060", "yyyyMMddHHmmss", None),
     ],
 )
 def test_times_with_a_formatter(text: str, formatter: str, time: int | None) -> None:

@@ -46,12 +46,26 @@ def answer(case: Case) -> str:
         last=np.array([int(last) - 1 for _, last in spans]),
     )
     holders = tuple(_holder(one, names) for one in lines if one[0] in ("tag", "holder"))
+    changelogs = {
+        int(one[1]): np.array([names.index(name) for name in one[2].split("=")[1].split(",")])
+        for one in lines
+        if one[0] == "changelog"
+    }
     consumers = {"c": int(case.args["consumer"])} if "consumer" in case.args else {}
-    history = ExpiryHistory(snapshots=commits, files=rows, holders=holders, consumers=consumers)
+    history = ExpiryHistory(
+        snapshots=commits, files=rows, holders=holders, consumers=consumers, changelogs=changelogs
+    )
     rules = None
     if "retain_max" in case.args:
         most, least = int(case.args["retain_max"]), int(case.args["retain_min"])
-        rules = ExpiryRules(retain_max=most, retain_min=least, retention_ms=1000, max_deletes=10)
+        longer = None
+        if "changelogs" in case.args:
+            longer = ExpiryRules(
+                retain_max=int(case.args["changelogs"]), retain_min=1, retention_ms=1000, max_deletes=10
+            )
+        rules = ExpiryRules(
+            retain_max=most, retain_min=least, retention_ms=1000, max_deletes=10, changelogs=longer
+        )
     runs = [int(time) for time in case.args["runs"].split(",")] if "runs" in case.args else None
     replayed = replay_expiry(history, rules, runs, _END_MS)
     out = [

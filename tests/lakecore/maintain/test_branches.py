@@ -1,0 +1,44 @@
+"""The name of a branch that exists stays with that branch. What it is after an interruption: tests/faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import AlreadyExistsError
+from lakecore.jobs.versions import branches, tags
+from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
+
+
+@pytest.fixture
+def catalog() -> FilesystemCatalog:
+    """Branch `one` has the first row, branch `two` has both, and main three of them."""
+    catalog = memory_catalog("branch-names")
+    table = key_table(catalog)
+    for key, name in ((1, "one"), (2, "two"), (3, "")):
+        put(table, [{"k": key, "v": "x"}])
+        if name:
+            tags.run(tags.CreateTag(table="d.k", tag=name), catalog, clock=catalog.clock)
+            job = branches.CreateBranch(table="d.k", branch=name, tag=name)
+            branches.run(job, catalog, clock=catalog.clock)
+    return catalog
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        branches.CreateBranch(table="d.k", branch="one", tag="two"),
+        branches.CreateBranch(table="d.k", branch="one"),
+        branches.RenameBranch(table="d.k", branch="two", target_branch="one"),
+    ],
+    ids=["of a tag", "of nothing", "renamed"],
+)
+def test_a_branch_that_exists_is_not_replaced(
+    catalog: FilesystemCatalog, job: branches.CreateBranch | branches.RenameBranch
+) -> None:
+    before = paths_of(catalog.load_table("d.k"), "")
+    with pytest.raises(AlreadyExistsError, match=r"branch 'one' of d\.k exists; choose another name"):
+        branches.run(job, catalog, clock=catalog.clock)
+    assert paths_of(catalog.load_table("d.k"), "") == before
+    found = {name: len(rows_of(catalog.load_table(f"d.k$branch_{name}"))) for name in ("one", "two")}
+    assert found == {"one": 1, "two": 2}
