@@ -23,7 +23,13 @@ from lakecore.jobs.runner.counts import Counts
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.orphans.external import external_roots
 from lakecore.maintain.partitions.in_step import remove_dropped
-from lakecore.maintain.purge_files.apply import PurgePlan, apply_purge, collect, empty_snapshot
+from lakecore.maintain.purge_files.apply import (
+    PurgePlan,
+    apply_purge,
+    collect,
+    empty_snapshot,
+    remove_empty_branches,
+)
 from lakecore.store.paths import MAIN_BRANCH
 
 __all__ = ["Job", "Report", "run"]
@@ -55,6 +61,8 @@ def _purge(job: Job, chore: Chore) -> ChoreResult:
     notes = tuple(f"{root} was not searched for files that nothing refers to" for root in external.own)
     report = _with_plan(replace(chore.report, notes=notes, nothing_to_do=planned.nothing_to_do), planned)
     work = Work(files=len(planned.removal))
+    if planned.nothing_to_do and not job.dry_run:
+        remove_empty_branches(target)
     if planned.nothing_to_do or job.dry_run:
         return ChoreResult(report, after=lambda _: _EMPTY, work=work)
     applied, swept = apply_purge(

@@ -34,7 +34,7 @@ from lakecore.metadata.snapshot import CommitKind
 from lakecore.scan.scanner import Scanner
 from lakecore.store.paths import MAIN_BRANCH
 
-__all__ = ["PurgePlan", "apply_purge", "collect", "empty_snapshot"]
+__all__ = ["PurgePlan", "apply_purge", "collect", "empty_snapshot", "remove_empty_branches"]
 
 JOB = "purge-files"
 
@@ -183,7 +183,13 @@ def apply_purge(
 
 
 def _settle(target: Target) -> None:
-    """Remove the directories of branches, which others would take for broken ones, and correct the hints."""
+    remove_empty_branches(target)
+    repair_hints(target.file_io, target.paths)
+
+
+def remove_empty_branches(target: Target) -> None:
+    """Remove the directories of branches without files, which others would take for broken branches: a run
+    that was killed after it had removed the files has left them.
+    """
     for name in target.branches.list():
         remove_empty(target, name)
-    repair_hints(target.file_io, target.paths)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError, OnHoldError
 from lakecore.jobs import holds, purge_files
 from lakecore.jobs.definitions.repair import HoldTable
 from lakecore.jobs.runner.chore import Report, Safety
 from tests.support.chores import FUTURE, busy
-from tests.support.lake import paths_of, put, rows_of
+from tests.support.lake import key_table, paths_of, put, rows_of
 from tests.support.maintained import History
 
 OWNER = Safety(owner="test", purges=False)
@@ -63,6 +66,20 @@ def test_a_table_without_a_snapshot_gets_an_empty_one(made: History) -> None:
     report = purge(lake, table="d.e")
     assert (report.snapshot, report.names) == (1, (f"{table.path}/bucket-0/left",))
     assert purge(lake, table="d.e").nothing_to_do
+
+
+def test_directories_of_a_branch_that_a_killed_run_left_are_removed(tmp_path: Path) -> None:
+    """Java takes them for a branch that it cannot read. All files went before the run was killed."""
+    lake = load_catalog(str(tmp_path), **{"local.fsync": "false"})
+    put(key_table(lake), [{"k": 1, "v": "x"}])
+    purge_files.run(purge_files.Job(table="d.k", safety=OWNER), lake)
+    branch = tmp_path / "d.db" / "k" / "branch" / "branch-b"
+    (branch / "snapshot").mkdir(parents=True)
+    job = purge_files.Job(table="d.k", safety=OWNER)
+    assert purge_files.run(replace(job, dry_run=True), lake).nothing_to_do
+    assert branch.exists()
+    assert purge_files.run(job, lake).nothing_to_do
+    assert not branch.exists()
 
 
 def test_branches_and_tables_on_hold_are_refused(made: History) -> None:
