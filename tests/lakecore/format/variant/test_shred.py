@@ -109,6 +109,31 @@ def test_values_come_back_byte_for_byte(tmp_path: Path) -> None:
     assert whole - apart > 0.4 * whole
 
 
+def test_objects_with_many_keys_or_large_values_come_back_byte_for_byte(tmp_path: Path) -> None:
+    """Their ids and offsets take two to four bytes each."""
+    many = {f"k{number}": number for number in range(300)}
+    texts = [
+        json.dumps(value)
+        for value in (many, {"a": "x" * 70_000, "b": 1}, {"a": "y" * 300, "b": 2}, many | {"z": "w" * 70_000})
+    ]
+    rows = [dict(zip(("value", "metadata"), parse_variant(text), strict=True)) for text in texts]
+    row_type = RowType((DataField(0, "v", VARIANT),))
+    fields = RowType(tuple(DataField(at, name, parse_type("INT")) for at, name in enumerate(("b", "k7"))))
+    given = RowType((DataField(0, "v", fields),))
+    shredder = shredder_for(
+        row_type, {"variant.shreddingSchema": json.dumps(type_to_json(given))}, "parquet", "zstd"
+    )
+    assert shredder is not None
+    path, file_io = str(tmp_path / "wide.parquet"), LocalFileIO()
+    writer = open_shredding_writer(file_io, path, "parquet", shredder, WriterOptions())
+    column = pa.array(rows, arrow_type(VARIANT))
+    writer.write(pa.RecordBatch.from_arrays([column], schema=arrow_schema(row_type)))
+    writer.close()
+    batches = ParquetReader(file_io, path).batches()
+    back = [row for batch in batches for row in canonical(batch.column(0), VARIANT, path).to_pylist()]
+    assert back == rows
+
+
 INFERRED: list[tuple[list[str], str]] = [
     (['{"b":1,"a":"x"}', '{"a":"y","c":2.5}'], 'ROW<a STRING, b BIGINT, c DECIMAL(18, 1)>'), (["1", "123456789012345678901234567890.5"], "DECIMAL(38, 1)"),
     (["1", '"x"'], "VARIANT"), (["null", "null"], "VARIANT"), (["[1,null]", "[2.25]"], "ARRAY<DECIMAL(18, 2)>"), ([], "VARIANT"),

@@ -68,7 +68,7 @@ def test_extra_files_index_and_external_path_are_part_of_the_identity() -> None:
 
 
 def test_a_double_add_is_damage_that_names_the_file() -> None:
-    entries = columns(add("a", bucket=3), add("b"), add("a", bucket=3))
+    entries = columns(add("a", bucket=3), add("b"), add("c"), delete("c"), add("a", bucket=3))
     with pytest.raises(CorruptDataError, match=r"list-7: file a of bucket 3, level 0 is added twice"):
         live_entries(entries, where="list-7")
     assert names(live_entries(entries, strict=False)) == ["a@0", "b@0"]
