@@ -65,6 +65,10 @@ from lakecore.table import Table
 
 __all__ = ["RestCatalog"]
 
+_CREATION_WAITS = (0.05, 0.2, 0.8)
+"""Seconds between the tries to create a table that may exist."""
+
+
 logger = logging.getLogger(__name__)
 
 
@@ -372,17 +376,7 @@ class RestCatalog:
             definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options
         )
         schema = self._first_schema(name, definition)
-        body = {"identifier": _identifier(parsed), "schema": schema_to_json(schema)}
-        path = self._paths.database(parsed.database, "tables")
-        try:
-            self._settle(
-                partial(self.client.post, f"create table {name!r}", path, body),
-                lambda: self._has_schema(parsed, schema),
-            )
-        except AlreadyExistsError:
-            if not if_not_exists:
-                raise
-        table = self.load_table(name)
+        table = self._create(parsed, schema, if_not_exists=if_not_exists)
         # the server gives object tables their columns
         if schema.fields and not if_not_exists and _columns(table.schema) != _columns(schema):
             raise AlreadyExistsError(
@@ -390,6 +384,29 @@ class RestCatalog:
                 "so another process created it at the same time; look at that table, or choose another name"
             )
         return table
+
+    def _create(self, name: TableName, schema: TableSchema, *, if_not_exists: bool) -> Table:
+        """Create a table and load it. A server may say that a table exists that another process is creating
+        or dropping: with `if_not_exists` both are tried again then.
+        """
+        body = {"identifier": _identifier(name), "schema": schema_to_json(schema)}
+        path = self._paths.database(name.database, "tables")
+        for wait in (*_CREATION_WAITS, None):
+            try:
+                self._settle(
+                    partial(self.client.post, f"create table {str(name)!r}", path, body),
+                    lambda: self._has_schema(name, schema),
+                )
+            except AlreadyExistsError:
+                if not if_not_exists:
+                    raise
+            try:
+                return self._load(name)
+            except NotFoundError:
+                if wait is None or not if_not_exists:
+                    raise
+                self.clock.sleep(wait)
+        raise AssertionError("the last try returns or raises an error")
 
     def _first_schema(self, name: str, definition: TableDefinition) -> TableSchema:
         """Return the schema of a new table. With the option `path` it is external: a table that is there

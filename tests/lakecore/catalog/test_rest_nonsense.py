@@ -18,7 +18,7 @@ import pytest
 from lakecore.catalog.registry import load_catalog
 from lakecore.catalog.rest.client import RestClient, _Answer
 from lakecore.catalog.rest.rest_catalog import RestCatalog
-from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.errors import AlreadyExistsError, CommitUncertainError, LakeError, NotFoundError
 from tests.support.fake_clock import FakeClock
 
 OPTIONS = {"uri": "http://127.0.0.1:9", "token.provider": "bear", "token": "secret-word"}
@@ -232,3 +232,43 @@ def test_a_commit_that_took_effect_loses_nothing_whatever_the_answer(
     server.blind = ""
     assert count() == 1
     assert len({json.dumps(one, sort_keys=True) for one in server.commits}) == 1
+
+
+class Creating(Server):
+    """It says that a table exists, and has it only after some questions, because another process creates it."""
+
+    def __init__(self, path: Path, misses: int) -> None:
+        super().__init__()
+        self.misses, self.requests = misses, list[str]()
+        table = load_catalog(path, create_warehouse=True).create_table("d.t", {"columns": ["k INT"]})
+        schema = json.loads(table.schema.to_json())
+        self.answers["tables/t"] = {**TABLE, "path": table.path, "schema": schema}
+
+    def send(self, client: RestClient, request: Any) -> _Answer:
+        if request.path.endswith(("/tables", "/tables/t")):
+            self.requests.append(request.method)
+            if request.method == "POST":
+                return _Answer(409, b'{"resourceType": "TABLE", "code": 409}', None)
+            self.misses -= 1
+            if self.misses >= 0:
+                return _Answer(404, b'{"resourceType": "TABLE", "code": 404}', None)
+        return super().send(client, request)
+
+
+@pytest.mark.parametrize("misses", range(5))
+def test_a_table_that_another_process_is_creating_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, misses: int
+) -> None:
+    server = Creating(tmp_path, misses)
+    monkeypatch.setattr(RestClient, "_send", lambda client, request: server.send(client, request))
+    clock = FakeClock()
+    monkeypatch.setattr("lakecore.catalog.rest.rest_catalog.SystemClock", lambda: clock)
+    catalog = load_catalog("w", metastore="rest", **OPTIONS)
+    with pytest.raises(NotFoundError) if misses == 4 else nullcontext():
+        table = catalog.create_table("d.t", {"columns": ["k INT"]}, if_not_exists=True)
+        assert table.schema.row_type.names == ("k",)
+    tries = min(misses + 1, 4)
+    assert server.requests == ["POST", "GET"] * tries
+    assert clock.slept == [0.05, 0.2, 0.8][: tries - 1]
+    with pytest.raises(AlreadyExistsError):
+        catalog.create_table("d.t", {"columns": ["k INT"]})
