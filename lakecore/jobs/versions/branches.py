@@ -77,7 +77,7 @@ def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
             report,
             notes=(f"branch {job.branch} was created only in part by an earlier run: it is complete now",),
         )
-    is_new = True if job.dry_run else apply.create(sweeper, job.branch, job.tag)
+    is_new = True if job.dry_run else apply.create(sweeper, job.branch, job.tag, begun=half_made)
     return replace(report, nothing_to_do=not is_new)
 
 

@@ -48,22 +48,24 @@ def check_name(name: str) -> None:
         raise InvalidInputError(f"branch {name!r}: a branch name must not be main, blank or all digits")
 
 
-def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
+def create(sweeper: Sweeper, name: str, tag: str | None, *, begun: bool) -> bool:
     """Create a branch from a tag, or an empty one with the present schemas. Return False if it exists and is
     the same.
 
-    An interrupted creation is completed. Raises AlreadyExistsError for another branch of that name.
+    A creation that `is_incomplete`, which `begun` says, is completed. Raises AlreadyExistsError for another
+    branch of that name.
     """
     check_name(name)
     target = sweeper.target
     branch = target.paths.with_branch(name)
     new_branch = _new_branch(target, branch, tag)
     present = _contents(target, branch)
-    if any(new_branch.get(path) != data for path, data in present.items()):
+    missing = {path: data for path, data in new_branch.items() if path not in present}
+    is_other = any(new_branch.get(path) != data for path, data in present.items())
+    if is_other or (missing and present and not begun):
         raise AlreadyExistsError(
             f"branch {name!r} of {target.name} exists; choose another name, or delete it"
         )
-    missing = {path: data for path, data in new_branch.items() if path not in present}
     if not missing:
         return False
     sweeper.sweep(

@@ -12,7 +12,7 @@ from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 
 @pytest.fixture
 def catalog() -> FilesystemCatalog:
-    """Branch `one` has the first row, branch `two` has both, and main three of them."""
+    """Branch `one` has the first row, `two` has both, `empty` none, and main three of them."""
     catalog = memory_catalog("branch-names")
     table = key_table(catalog)
     for key, name in ((1, "one"), (2, "two"), (3, "")):
@@ -21,6 +21,7 @@ def catalog() -> FilesystemCatalog:
             tags.run(tags.CreateTag(table="d.k", tag=name), catalog, clock=catalog.clock)
             job = branches.CreateBranch(table="d.k", branch=name, tag=name)
             branches.run(job, catalog, clock=catalog.clock)
+    branches.run(branches.CreateBranch(table="d.k", branch="empty"), catalog, clock=catalog.clock)
     return catalog
 
 
@@ -29,16 +30,17 @@ def catalog() -> FilesystemCatalog:
     [
         branches.CreateBranch(table="d.k", branch="one", tag="two"),
         branches.CreateBranch(table="d.k", branch="one"),
+        branches.CreateBranch(table="d.k", branch="empty", tag="two"),
         branches.RenameBranch(table="d.k", branch="two", target_branch="one"),
     ],
-    ids=["of a tag", "of nothing", "renamed"],
+    ids=["of a tag", "of nothing", "of a tag, for an empty one", "renamed"],
 )
 def test_a_branch_that_exists_is_not_replaced(
     catalog: FilesystemCatalog, job: branches.CreateBranch | branches.RenameBranch
 ) -> None:
     before = paths_of(catalog.load_table("d.k"), "")
-    with pytest.raises(AlreadyExistsError, match=r"branch 'one' of d\.k exists; choose another name"):
+    with pytest.raises(AlreadyExistsError, match=r"branch '(one|empty)' of d\.k exists; choose another name"):
         branches.run(job, catalog, clock=catalog.clock)
     assert paths_of(catalog.load_table("d.k"), "") == before
-    found = {name: len(rows_of(catalog.load_table(f"d.k$branch_{name}"))) for name in ("one", "two")}
-    assert found == {"one": 1, "two": 2}
+    found = {name: len(rows_of(catalog.load_table(f"d.k$branch_{name}"))) for name in ("one", "two", "empty")}
+    assert found == {"one": 1, "two": 2, "empty": 0}
