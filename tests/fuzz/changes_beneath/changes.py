@@ -238,7 +238,7 @@ CHANGES = (
         "java-branch-write-and-fast-forward",
         _then(_branch_write, _java("fast-forward", "br")),
         lambda rows, moment: upsert(moment.shape, moment.tagged, moment.of_change),
-        skip=_CROSS_PARTITION,
+        skip=(*_CROSS_PARTITION, "postpone"),  # a row that waits comes after the row of a later batch write
     ),
     Step("java-rollback-to-tag", _java("rollback", "--tag", "t2"), lambda rows, moment: moment.tagged),
     Step("java-delete-branch", _java("delete-branch", "br")),
