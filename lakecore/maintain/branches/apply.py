@@ -148,9 +148,7 @@ def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
         PlannedDeletion(path, 0, f"it belongs to branch {name}")
         for path in _removal_order(branch, branch_files)
     )
-    roots = read_roots(target.file_io, target.paths)
-    others = tuple(root for root in roots.roots if root.branch != name)
-    return Removal(files), RootSet(others, tuple(b for b in roots.branches if b != name))
+    return Removal(files), read_roots(target.file_io, target.paths, without=name)
 
 
 def remove_empty(target: Target, name: str) -> bool:
@@ -173,15 +171,14 @@ def delete(
     quarantine: bool,
     parameters: dict[str, object],
 ) -> SweepResult:
-    """Carry it out."""
+    """Carry it out. Raises CommitConflictError if a writer has written to the branch meanwhile."""
     target = sweeper.target
-    root = target.paths.with_branch(name).root
     return sweeper.sweep(
         "delete-branch",
         planned[0],
         planned[1],
         quarantine=quarantine,
-        steps=RootSteps(settle=lambda: _remove_directories(target, root)),
+        steps=RootSteps(settle=lambda: _remove_emptied(target, name)),
         parameters=parameters,
     )
 
@@ -211,8 +208,7 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
             for p in _removal_order(old, list(source))
         )
     )
-    roots = read_roots(target.file_io, target.paths)
-    others = RootSet(tuple(root for root in roots.roots if root.branch != name), roots.branches)
+    others = read_roots(target.file_io, target.paths, without=name)
     return sweeper.sweep(
         _RENAME,
         removal,
@@ -221,7 +217,7 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
             prepare=lambda: _copy(
                 target, {path: copies[path] for path in copies if path not in present}, new
             ),
-            settle=lambda: _remove_directories(target, old.root),
+            settle=lambda: _remove_emptied(target, name),
         ),
         parameters=parameters,
     )
@@ -428,10 +424,27 @@ def _schema_texts(target: Target, paths: TablePaths) -> dict[int, str]:
 
 def _contents(target: Target, branch: TablePaths) -> dict[str, bytes]:
     """Return the files of the branch, without temporary files of a killed process."""
-    paths = (
-        path for path in files_below(target.file_io, branch.root) if not is_temporary(path.rpartition("/")[2])
-    )
-    return {path: target.file_io.read(path) for path in paths}
+    return {path: target.file_io.read(path) for path in _lasting_files(target, branch.root)}
+
+
+def _remove_emptied(target: Target, name: str) -> None:
+    """Remove the directories of a branch whose files were removed. Raises CommitConflictError if a writer has
+    written to it since.
+    """
+    root = target.paths.with_branch(name).root
+    late = next(_lasting_files(target, root), None)
+    if late is not None:
+        raise CommitConflictError(
+            f"branch {name!r} of {target.name} was written while it was removed ({late}): stop its writers, "
+            "and run delete-branch for it, which removes what they wrote"
+        )
+    _remove_directories(target, root)
+
+
+def _lasting_files(target: Target, root: str) -> Iterator[str]:
+    """Return the paths of the files of a branch, without temporary ones that killed processes left."""
+    files = files_below(target.file_io, root)
+    return (path for path in files if not is_temporary(path.rpartition("/")[2]))
 
 
 def _remove_directories(target: Target, directory: str) -> None:

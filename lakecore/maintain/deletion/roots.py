@@ -95,8 +95,9 @@ class RootSet:
         return RootSet(tuple(root for root in self.roots if root.path not in removed_paths), self.branches)
 
 
-def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
-    """Read every root of the table, of all branches, whichever branch `paths` is.
+def read_roots(file_io: FileIO, paths: TablePaths, *, without: str = "") -> RootSet:
+    """Read every root of the table, of all branches, whichever branch `paths` is. The branch `without` is
+    left out: it is removed, and need not be readable.
 
     A root that vanishes between the listing and its reading makes the look start over. Raises
     UnavailableError when that goes on, or when a listing disagrees with the hints; CorruptDataError for a
@@ -104,7 +105,7 @@ def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
     """
     problem = ""
     for _ in range(_TRIES):
-        branches = (MAIN_BRANCH, *BranchStore(file_io, paths).list())
+        branches = (MAIN_BRANCH, *(one for one in BranchStore(file_io, paths).list() if one != without))
         try:
             roots = tuple(root for branch in branches for root in _of_branch(file_io, paths, branch))
         except NotFoundError as err:
