@@ -449,10 +449,10 @@ class Table:
         """Delete the rows for which `where` is true, in one snapshot; without such rows there is none.
 
         Append tables need option `deletion-vectors.enabled`. With a primary key, deletes (-D) are written for
-        the matching keys: like an upsert, this removes what others write for these keys meanwhile; where the
-        table has deletion vectors too, both the rows that match and the deletes take effect with the next
-        compaction. Raises UnsupportedError before anything is written, CommitConflictError when other commits
-        won every retry.
+        the matching keys: like an upsert, this removes what others write for these keys meanwhile. Rows of
+        level 0 count, also where reads do not show them before a compaction, as with deletion vectors; there
+        the deletes take effect with that compaction. Raises UnsupportedError before anything is written,
+        CommitConflictError when other commits won every retry.
         """
         self._check_select()
         self._check_insert()
@@ -461,7 +461,8 @@ class Table:
         author = self._with_user(commit)
         if self.schema.primary_keys:
             context = self._read_context()
-            latest = SnapshotRows(self._scanner, context, self._stores.snapshots.latest())
+            snapshot = self._stores.snapshots.latest()
+            latest = SnapshotRows(self._scanner, context, snapshot, with_level_0=True)
             rows = Deletes(Scan.of(with_resolved_blobs(latest, context), predicate, None, None).to_batches())
             result = self.write(rows, author)
             return DeletedRows(rows.count, result)

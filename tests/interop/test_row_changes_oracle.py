@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,24 @@ def test_the_first_clause_whose_condition_is_true_applies(oracle: Oracle, tmp_pa
             assert java_rows(oracle, tmp_path, "d.t") == lines(rows)
     assert len(seen) > 3
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()
+
+
+def test_rows_of_java_that_reads_do_not_show_yet_are_not_lost(
+    tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    """With deletion vectors reads show the rows of level 0 after the next compaction."""
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    oracle.create(tmp_path, "d.t", {"columns": COLUMNS, "primaryKeys": ["k"], "options": options})
+    old = [{"k": k, "p": "a", "v": "old", "n": 1} for k in range(4)]
+    oracle.write(tmp_path, "d.t", old, "--identifier", 1)
+    oracle.compact(tmp_path, "d.t", full=True)
+    oracle.write(tmp_path, "d.t", [row | {"v": "new"} for row in old[:2]], "--identifier", 2)
+    table = lakecore.load_catalog(str(tmp_path), **{"local.fsync": "false"}).load_table("d.t")
+    assert table.update({"n": 7}, "k <> 1").rows == 3
+    assert table.delete("v = 'old' and k < 3").rows == 1
+    oracle.compact(tmp_path, "d.t", full=True)
+    rows = [(0, "new", 7), (1, "new", 1), (3, "old", 7)]
+    for java in (oracle, oracle2):
+        read = [json.loads(row) for row in java.read(tmp_path, "d.t")]
+        assert sorted((row["k"], row["v"], row["n"]) for row in read) == rows
+        assert findings(java.fsck(tmp_path, "d.t")) == set()

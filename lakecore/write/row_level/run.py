@@ -28,7 +28,9 @@ def change_rows(session: WriteSession, new_change: Callable[[], RowChange]) -> M
 
     `new_change` makes the change for each attempt anew. With a primary key this removes and replaces what
     others write for the same keys meanwhile, as `Table.delete` does; without one, commits of others that
-    touch the same files make it read again. Raises CommitConflictError when other commits won every retry.
+    touch the same files make it read again. Rows of level 0 count, also where reads do not show them yet: the
+    whole rows that are written would replace them. Raises CommitConflictError when other commits won every
+    retry.
     """
     schema = session.stores.schema
 
@@ -42,7 +44,8 @@ def change_rows(session: WriteSession, new_change: Callable[[], RowChange]) -> M
 
 
 def _change_keyed_table(session: WriteSession, change: RowChange, snapshot: Snapshot | None) -> MergedRows:
-    rows = with_resolved_blobs(SnapshotRows(session.scanner, session.reading, snapshot), session.reading)
+    source = SnapshotRows(session.scanner, session.reading, snapshot, with_level_0=True)
+    rows = with_resolved_blobs(source, session.reading)
     names, where = session.stores.schema.row_type.names, change.predicate
     batches = (batch for part in rows.plan(where) for batch in rows.read(part, names, where, kinds=False))
     keyed = KeyedChange(change, batches)

@@ -16,6 +16,7 @@ import pytest
 import lakecore
 from lakecore.cli.main import main
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
+from lakecore.jobs import compact
 from lakecore.table import Commit, Table
 from lakecore.write.row_level.append import AppendChange
 from lakecore.write.row_level.clauses import MatchedRows, MergeRules, UnmatchedRows, WhenMatched
@@ -152,6 +153,33 @@ def test_rows_that_others_change_meanwhile_are_read_again(
     table.update({"v": pc.binary_join_element_wise(pc.field("v"), "!", "")}, "k <= 2")
     assert sorted(rows_of(table)) == expected
     assert len(calls) == {"update": 3, "append": 1}[other]
+
+
+@pytest.mark.parametrize("change", ["update", "merge", "delete", "delete the older row"])
+def test_rows_that_reads_do_not_show_yet_are_neither_lost_nor_left_out(change: str) -> None:
+    """With deletion vectors they are the rows of level 0. What is written replaces them, so it is made of them."""
+    catalog = memory_catalog(f"hidden-{change}")
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    columns = [*COLUMNS, "n INT"]
+    table = catalog.create_table("d.t", {"columns": columns, "primaryKeys": ["k"], "options": options})
+    full = compact.Job(table="d.t", strategy=compact.Strategy.FULL)
+    table.write(
+        pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "x"], "n": pa.array([1, 1], pa.int32())})
+    )
+    compact.run(full, catalog)
+    table.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["b"], "n": pa.array([2], pa.int32())}))
+    table = catalog.load_table("d.t")
+    assert rows_of(table) == [(1, "a", 1), (2, "x", 1)]
+    if change == "update":
+        assert table.update({"n": 5}, "v = 'b'").rows == 1
+    elif change == "merge":
+        source = pa.table({"k": pa.array([1], pa.int32()), "n": pa.array([5], pa.int32())})
+        table.merge(source, ["k"], MergeRules(not_matched=UnmatchedRows.IGNORE))
+    else:
+        assert table.delete("v = 'b'" if change == "delete" else "v = 'a'").rows == (change == "delete")
+    compact.run(full, catalog)
+    first = {"delete": [], "delete the older row": [(1, "b", 2)]}.get(change, [(1, "b", 5)])
+    assert rows_of(catalog.load_table("d.t")) == [*first, (2, "x", 1)]
 
 
 def test_a_repeated_commit_changes_nothing() -> None:
