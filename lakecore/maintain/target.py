@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 from lakecore.clock import Clock
 from lakecore.data_class import dataclass
+from lakecore.errors import LakeError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.branches import BranchStore
@@ -23,7 +25,9 @@ from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.table_stores import TableStores
 from lakecore.store.tags import TagStore
 
-__all__ = ["THREADS", "Target", "in_threads"]
+__all__ = ["THREADS", "Target", "discard_files", "in_threads"]
+
+logger = logging.getLogger(__name__)
 
 THREADS = 8
 """So many requests to storage are made at once, where they are many and small."""
@@ -120,3 +124,12 @@ def in_threads(function: Callable[[A], R], items: Iterable[A], threads: int = TH
     with ThreadPoolExecutor(threads, thread_name_prefix="maintain") as pool:
         while batch := list(islice(waiting, _AHEAD)):
             yield from pool.map(function, batch)
+
+
+def discard_files(target: Target, paths: Iterable[str]) -> None:
+    """Delete files to which nothing refers. A failure is logged: what stays is an orphan, no damage."""
+    for path in paths:
+        try:
+            target.file_io.delete(path)
+        except LakeError as err:
+            logger.warning("%s is not needed but could not be removed: %s", path, err)

@@ -230,7 +230,7 @@ def test_the_first_clause_whose_condition_is_true_applies(oracle: Oracle, tmp_pa
 def test_rows_of_java_that_reads_do_not_show_yet_are_not_lost(
     tmp_path: Path, oracle: Oracle, oracle2: Oracle
 ) -> None:
-    """With deletion vectors reads show the rows of level 0 after the next compaction."""
+    """Reads of a table with deletion vectors show the rows of level 0 only after the next compaction."""
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
     oracle.create(tmp_path, "d.t", {"columns": COLUMNS, "primaryKeys": ["k"], "options": options})
     old = [{"k": k, "p": "a", "v": "old", "n": 1} for k in range(4)]

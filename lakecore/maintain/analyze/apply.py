@@ -4,7 +4,6 @@ statistics are read again.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 from lakecore.commit.author import Author
@@ -19,15 +18,13 @@ from lakecore.errors import (
     reason,
 )
 from lakecore.maintain.analyze.statistics import Statistics
-from lakecore.maintain.target import Target
+from lakecore.maintain.target import Target, discard_files
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.table_stores import TableStores
 
 __all__ = ["commit_statistics", "read_statistics", "update_statistics"]
-
-logger = logging.getLogger(__name__)
 
 _TRIES = 10
 
@@ -82,7 +79,7 @@ def commit_statistics(target: Target, statistics: Statistics, author: Author) ->
     except CommitUncertainError:
         raise
     except LakeError:
-        _discard(target, unnamed)
+        discard_files(target, unnamed)
         raise
 
 
@@ -113,9 +110,9 @@ def _commit(target: Target, statistics: Statistics, name: str, author: Author, u
         except CommitUncertainError:
             raise
         except LakeError:
-            _discard(target, lists)
+            discard_files(target, lists)
             raise
-        _discard(target, lists)
+        discard_files(target, lists)
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
@@ -137,11 +134,3 @@ def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:
     return next_metadata_only(
         latest, base, change, CommitKind.ANALYZE, target.clock.now_ms(), properties=None
     )
-
-
-def _discard(target: Target, paths: list[str]) -> None:
-    for path in paths:
-        try:
-            target.file_io.delete(path)
-        except LakeError as err:
-            logger.warning("%s is not needed but could not be removed: %s", path, err)

@@ -333,7 +333,7 @@ class FastForward:
         branch's would replace.
         """
         self._refuse(set(self._main_snapshots()) - self._planned)
-        self._refuse_schemas(set(self._target.schemas.list_ids()) - self._planned_schemas)
+        self._refuse_schemas(self._late_schemas())
         self._target.file_io.delete(self._target.paths.latest_hint)
 
     def _main_snapshots(self) -> tuple[int, ...]:
@@ -369,7 +369,8 @@ class FastForward:
                 if folder == "snapshot":
                     self._publish(place, data)
                 elif storage.stat(place) is None or storage.read(place) != data:
-                    self._refuse_replaced_schema(folder, status.name)
+                    if folder == "schema":
+                        self._refuse_schemas({i for i in self._late_schemas() if main.schema(i) == place})
                     storage.overwrite(place, data)
         later = [number for number in self._main_snapshots() if number > self.last]
         self._remove_schemas(later)
@@ -377,9 +378,9 @@ class FastForward:
         if later and later[0] > self.last + 1:  # a commit on the branch's last snapshot has the next number
             self._refuse(later)
 
-    def _refuse_replaced_schema(self, folder: str, name: str) -> None:
-        present = self._target.schemas.list_ids() if folder == "schema" else ()
-        self._refuse_schemas([i for i in present if name == f"schema-{i}" and i not in self._planned_schemas])
+    def _late_schemas(self) -> set[int]:
+        """Return the schemas by which main was altered since the plan."""
+        return set(self._target.schemas.list_ids()) - self._planned_schemas
 
     def _remove_schemas(self, later: Collection[int]) -> None:
         """Remove the schemas that only main had, but none up to that of a snapshot that was committed

@@ -117,8 +117,8 @@ def check_latest_is_known(
 
 
 def _number(paths: TablePaths, path: str) -> int | None:
-    directory, _, name = path.rpartition("/")
-    return whole_number(name.removeprefix("snapshot-")) if directory == paths.snapshot_dir else None
+    directory, number = _directory_and_number(path)
+    return number if directory == paths.snapshot_dir and number >= 0 else None
 
 
 def _is_as_left(latest: Snapshot, record: RunRecord) -> bool:
@@ -160,8 +160,7 @@ class RootStates:
     def changed(self, target: Target, restored: Collection[str]) -> list[str]:
         """Return the roots that are others now, and those that were removed: tags, latest snapshots,
         snapshots above one that was `restored`, and restored ones above one that exists. Others may have
-        expired.
-        Raises UnavailableError.
+        expired. Raises UnavailableError.
         """
         paths = [*self.files, *(path for path in restored if path not in self.files)]
         now = dict(zip(paths, in_threads(partial(_content, target.file_io), paths), strict=True))
@@ -188,8 +187,8 @@ def _lowest(paths: Iterable[str]) -> dict[str, int]:
 
 def roots_to_remove(target: Target, content: Mapping[str, bytes]) -> list[str]:
     """Return those of the restored roots, given with their content, that should go back to the quarantine:
-    all that nobody has replaced, without the snapshots of a branch that was rolled back to one
-    of them, up to that one. Such a branch has no others.
+    all that nobody has replaced, without the snapshots of a branch that was rolled back to one of them, up to
+    that one. Such a branch has no others.
     """
     unchanged = [path for path, before in content.items() if _content(target.file_io, path) == before]
     staying: set[str] = set()

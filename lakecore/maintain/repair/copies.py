@@ -4,22 +4,18 @@ keep its name.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from lakecore.errors import LakeError
 from lakecore.maintain.repair.context import ActionResult, RepairContext
-from lakecore.maintain.target import Target
+from lakecore.maintain.target import Target, discard_files
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
 from lakecore.metadata.options import TableOptions
 from lakecore.verify.fsck.references import bucket_directory
 
 __all__ = ["copy_files", "replace_with_copies"]
-
-logger = logging.getLogger(__name__)
 
 Write = Callable[[str, DataFile, DataFile], DataFile]
 """It writes a file of a directory, and those beside it, under new names; gives its description."""
@@ -54,9 +50,9 @@ def replace_with_copies(
                 )
             )
     except BaseException:
-        _discard(target, paths)
+        discard_files(target, paths)
         raise
-    return context.commit(target, messages, partial(_discard, target, paths))
+    return context.commit(target, messages, partial(discard_files, target, paths))
 
 
 def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]]) -> None:
@@ -83,12 +79,3 @@ def _rename(file: DataFile, stem: str) -> DataFile:
     if place is not None:
         place = f"{place.rpartition('/')[0]}/{name}"
     return replace(file, file_name=name, extra_files=extras, external_path=place)
-
-
-def _discard(target: Target, paths: Sequence[str]) -> None:
-    """Remove files that nothing refers to."""
-    for path in paths:
-        try:
-            target.file_io.delete(path)
-        except LakeError as err:
-            logger.warning("%s is not needed but could not be removed: %s", path, err)

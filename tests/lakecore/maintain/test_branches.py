@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,8 +10,8 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import AlreadyExistsError, CommitConflictError
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, tags
-from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
+from tests.support.meddling_fs import Meddling
 
 
 @pytest.fixture
@@ -51,19 +50,6 @@ def test_a_branch_that_exists_is_not_replaced(
     assert found == {"one": 1, "two": 2, "empty": 0}
 
 
-class _AtSchema(FaultyFileIO):
-    """Calls `act` when the schema of a branch is about to be removed."""
-
-    def __init__(self, inner: Any, schema: str, act: Any) -> None:
-        super().__init__(inner)
-        self._schema, self._act = schema, act
-
-    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
-        if name in ("delete", "move") and path == self._schema:
-            self._act()
-        return super().operation(name, path, effect, torn)
-
-
 @pytest.mark.parametrize(
     "job",
     [
@@ -80,7 +66,7 @@ def test_a_branch_to_which_a_writer_commits_meanwhile_is_named(
     schema = table._stores.paths.schema(0)
     late = f"{table._stores.paths.snapshot_dir}/snapshot-9"
     content = catalog.file_io.read(table._stores.paths.snapshot(1))
-    storage = _AtSchema(catalog.file_io, schema, lambda: catalog.file_io.write_new(late, content))
+    storage = Meddling(catalog.file_io, "delete", schema, lambda: catalog.file_io.write_new(late, content))
     with pytest.raises(CommitConflictError, match=r"branch 'one' of d\.k was written while it was removed"):
         branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
     assert catalog.file_io.stat(late) is not None

@@ -19,7 +19,7 @@ from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 from tests.support.maintained import OWNER
-from tests.support.meddling_fs import Meddling
+from tests.support.meddling_fs import Meddling, MeddlingAfter
 from tests.support.rolled import go_back
 
 COMMITS = 6
@@ -184,26 +184,11 @@ def test_a_rollback_removes_no_snapshot_of_a_history_that_began_anew_beneath() -
         for number in (1, 2):
             catalog.file_io.delete(paths.snapshot(number))
 
-    storage = _AfterLast(catalog.file_io, paths.snapshot(3), begin_anew)
+    storage = MeddlingAfter(catalog.file_io, paths.snapshot(3), begin_anew)
     with pytest.raises(UnavailableError, match="to snapshot 2, which does not exist any more"):
         roll_back(replace(catalog, file_io=storage))
     assert [one.id for one in catalog.load_table("d.k").snapshots()] == [6]
     assert catalog.file_io.read(paths.latest_hint) == b"6"
-
-
-class _AfterLast(FaultyFileIO):
-    """Calls `change` once, after the removal of a file whose path ends with `path`."""
-
-    def __init__(self, inner: Any, path: str, change: Any) -> None:
-        super().__init__(inner)
-        self._path, self._change = path, change
-
-    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
-        result = super().operation(name, path, effect, torn)
-        if name in ("move", "delete") and path.endswith(self._path) and self._change is not None:
-            change, self._change = self._change, None
-            change()
-        return result
 
 
 def test_hints_name_no_snapshot_that_a_rollback_removed_meanwhile() -> None:
@@ -256,7 +241,7 @@ def test_an_undo_ends_when_the_table_is_created_again_beneath(at: tuple[str, str
     undo = rolled_back_to_quarantine(catalog)
     storage: FaultyFileIO
     if at[0] == "move":
-        storage = _AfterLast(catalog.file_io, at[1], lambda: create_again(catalog))
+        storage = MeddlingAfter(catalog.file_io, at[1], lambda: create_again(catalog))
     else:
         storage = Meddling(catalog.file_io, *at, lambda: create_again(catalog))
     with pytest.raises((NotFoundError, UnavailableError), match="created again"):
@@ -268,7 +253,7 @@ def test_an_undo_beneath_which_the_table_is_rolled_back_restores_no_newer_snapsh
     """Without the snapshot that was removed they have a gap, and the rollback would be taken back."""
     catalog = lake("undo-rolled-back")
     undo = rolled_back_to_quarantine(catalog)
-    storage = _AfterLast(catalog.file_io, "-snapshot-4", lambda: go_back(catalog, 3))
+    storage = MeddlingAfter(catalog.file_io, "-snapshot-4", lambda: go_back(catalog, 3))
     with pytest.raises(UnavailableError, match=r"rolled back.*while run .* was undone \(.*snapshot-4\)"):
         quarantine.run(undo, replace(catalog, file_io=storage), clock=catalog.clock)
     assert [one.id for one in catalog.load_table("d.k").snapshots()] == [3, 2, 1]
@@ -320,14 +305,14 @@ def test_a_fast_forward_leaves_the_schema_of_a_commit_that_came_meanwhile(before
             add_column(catalog)
         put(catalog.load_table("d.k"), [{"k": 50, "v": "new", "x": 1}])
 
-    storage = _AfterLast(catalog.file_io, "/snapshot-3", write)
+    storage = MeddlingAfter(catalog.file_io, "/snapshot-3", write)
     branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
     assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [0, 1, 50]
 
 
 def test_a_fast_forward_leaves_the_schema_by_which_main_was_altered_meanwhile() -> None:
     catalog, job = forwarded("forward-alone")
-    storage = _AfterLast(catalog.file_io, "/snapshot-3", lambda: add_column(catalog))
+    storage = MeddlingAfter(catalog.file_io, "/snapshot-3", lambda: add_column(catalog))
     branches.run(job, replace(catalog, file_io=storage), clock=catalog.clock)
     assert rows_of(catalog.load_table("d.k")) == [(0, "x", None), (1, "x", None)]
 
@@ -338,7 +323,7 @@ def test_a_fast_forward_says_that_main_was_altered_meanwhile(late: bool) -> None
     catalog, job = forwarded(f"forward-altered-{late}")
     add_column(catalog, "d.k$branch_b", "z")
     storage = (
-        _AfterLast(catalog.file_io, "/snapshot-3", lambda: add_column(catalog))
+        MeddlingAfter(catalog.file_io, "/snapshot-3", lambda: add_column(catalog))
         if late
         else Meddling(catalog.file_io, "write_new", "files.jsonl", lambda: add_column(catalog))
     )

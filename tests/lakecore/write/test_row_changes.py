@@ -157,7 +157,7 @@ def test_rows_that_others_change_meanwhile_are_read_again(
 
 @pytest.mark.parametrize("change", ["update", "merge", "delete", "delete the older row"])
 def test_rows_that_reads_do_not_show_yet_are_neither_lost_nor_left_out(change: str) -> None:
-    """With deletion vectors they are the rows of level 0. What is written replaces them, so it is made of them."""
+    """Reads of a table with deletion vectors skip level 0. A changed row must be made of the newest row of its key."""
     catalog = memory_catalog(f"hidden-{change}")
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
     columns = [*COLUMNS, "n INT"]

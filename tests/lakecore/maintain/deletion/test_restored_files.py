@@ -16,10 +16,9 @@ from lakecore.jobs.fsck import Job as Fsck
 from lakecore.jobs.fsck import run as check
 from lakecore.jobs.versions import branches, rollback, tags
 from lakecore.maintain.deletion.runs import RunState
-from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 from tests.support.maintained import OWNER
-from tests.support.meddling_fs import Meddling
+from tests.support.meddling_fs import Meddling, MeddlingAfter
 
 QUARANTINE = replace(OWNER, quarantine=True)
 COMMITS = 6
@@ -58,7 +57,7 @@ def damage(catalog: FilesystemCatalog) -> list[str]:
 
 
 def delete_lists(catalog: FilesystemCatalog, tag: str = "a") -> None:
-    """What an engine does that deletes a tag, the last root of its state."""
+    """Delete a tag and its manifest lists, as an engine does for which no other root needs them."""
     stores = catalog.load_table("d.k")._stores
     for name in stores.tags.load(tag).state:
         catalog.file_io.delete(stores.paths.manifest(name))
@@ -164,20 +163,6 @@ def test_roots_go_back_to_the_quarantine_when_the_table_is_rolled_back_while_the
     assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [0, 1]
 
 
-class _AfterMove(FaultyFileIO):
-    """Calls `meddle` once, after a file was moved whose path in the quarantine ends so."""
-
-    def __init__(self, inner: Any, end: str, meddle: Any) -> None:
-        super().__init__(inner)
-        self._end, self._meddle = end, meddle
-
-    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
-        result = super().operation(name, path, effect, torn)
-        if name == "move" and path.endswith(self._end):
-            self._meddle()
-        return result
-
-
 def rolled_back(catalog: FilesystemCatalog, snapshot: int) -> str:
     job = rollback.RollbackTo(table="d.k", snapshot=snapshot, safety=QUARANTINE)
     return rollback.run(job, catalog, clock=catalog.clock).run or ""
@@ -233,7 +218,7 @@ def test_a_table_stays_at_the_restored_snapshot_to_which_it_is_rolled_back(remov
         without(catalog, *removed)()
         catalog.file_io.overwrite(paths.latest_hint, b"3")
 
-    storage = _AfterMove(catalog.file_io, "-snapshot-3", roll_back_to_third)
+    storage = MeddlingAfter(catalog.file_io, "-snapshot-3", roll_back_to_third)
     with pytest.raises(UnavailableError, match="snapshot-6"):
         undo(replace(catalog, file_io=storage), run)
     assert snapshots_of(catalog) == [1, 2, 3]
@@ -251,7 +236,7 @@ def test_snapshots_that_took_the_place_of_restored_ones_stay(at: str) -> None:
             catalog.file_io.delete(path)
         put(key_table(catalog), *([{"k": key, "v": "new"}] for key in (50, 51, 52)))
 
-    storage = _AfterMove(catalog.file_io, at, create_again)
+    storage = MeddlingAfter(catalog.file_io, at, create_again)
     with pytest.raises((AlreadyExistsError, UnavailableError), match=r"exists again|created again"):
         undo(replace(catalog, file_io=storage), run)
     assert [row[0] for row in rows_of(catalog.load_table("d.k"))] == [50, 51, 52]
