@@ -21,16 +21,11 @@ from lakecore.maintain.deletion.places import check_removable
 from lakecore.maintain.deletion.quarantined import read_root
 from lakecore.maintain.deletion.restored_files import IncompleteRoots, incomplete_roots
 from lakecore.maintain.deletion.restored_schemas import check_schemas, restore_schemas
-from lakecore.maintain.deletion.restored_snapshots import (
-    RootStates,
-    check_branches,
-    check_latest_is_known,
-    check_same_table,
-    creation_of,
-    roots_to_remove,
-)
+from lakecore.maintain.deletion.restored_snapshots import check_branches, check_latest_is_known
+from lakecore.maintain.deletion.root_states import RootStates, roots_to_remove
 from lakecore.maintain.deletion.roots import Root
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
+from lakecore.maintain.deletion.table_creation import check_same_table, creation_of
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.target import Target, in_threads

@@ -28,10 +28,10 @@ from lakecore.maintain.deletion.hashed_names import name_set, within
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.places import check_removable
 from lakecore.maintain.deletion.reachable import Reach
-from lakecore.maintain.deletion.restored_snapshots import table_created
 from lakecore.maintain.deletion.root_guard import check_roots, checked_roots
 from lakecore.maintain.deletion.roots import Root, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
+from lakecore.maintain.deletion.table_creation import table_created
 from lakecore.maintain.holds.gate import HoldGate
 from lakecore.maintain.holds.plan import HoldEffect
 from lakecore.maintain.target import THREADS, Target, in_threads
