@@ -25,6 +25,8 @@ __all__ = ["ColumnState", "NotRecomputableError", "PickedState", "Places", "dens
 Places = npt.NDArray[np.int64]
 _EXACT = Context(prec=76)
 _LONG_DIGITS = 18
+_LARGE = 1 << 62
+"""With a total below it, a number of 18 digits can be added or subtracted in 64 bits."""
 
 
 class NotRecomputableError(Exception):
@@ -161,6 +163,8 @@ class _ComputedState:
     `begins`: a row that is taken back from nothing leaves its negative value; else it leaves nothing. A
     decimal that is too long for its type is null, and the next value starts anew (rule of the format); a sum
     of decimals of up to 18 digits is so where it is no number of 64 bits.
+
+    Sums of such decimals are in numbers of 64 bits until one becomes large. Then all are Python integers.
     """
 
     def __init__(
@@ -199,6 +203,8 @@ class _ComputedState:
         """Combine rows with the totals. `alone` computes what a row makes of a total that is null."""
         valid = self.valid[rows]
         keys, rows = keys[valid], rows[valid]
+        if self._bounds is not None and self._totals.dtype != object and _any_large(self._totals[keys]):
+            self._totals, self._numbers = self._totals.astype(object), self._numbers.astype(object)
         empty = ~self._filled[keys]
         with np.errstate(all="ignore"):
             self._totals[keys[~empty]] = operation(self._totals[keys[~empty]], self._numbers[rows[~empty]])
@@ -228,18 +234,37 @@ def _bounds(data_type: pa.DataType, *, sums: bool) -> tuple[int, int] | None:
     return 1 - size, size
 
 
+def _any_large(totals: Any) -> bool:
+    return bool(len(totals)) and max(int(totals.max()), -int(totals.min())) >= _LARGE
+
+
 def _numbers(column: pa.Array, *, exact: bool) -> Any:
-    """Return the values of a numeric column; decimals are Python integers of their last digit. Values at null
-    positions are arbitrary.
+    """Return the values of a numeric column; decimals are integers of their last digit, those of Python where
+    64 bits are too few. Values at null positions are arbitrary.
 
     `exact`: integers of any size, for products that shrink again.
     """
     if pa.types.is_decimal(column.type):
+        longs = None if exact else _longs(column)
+        if longs is not None:
+            return longs
         scale = column.type.scale
         numbers = [0 if v is None else int(v.scaleb(scale, _EXACT)) for v in column.to_pylist()]
         return np.array([*numbers, None], object)[:-1]
     numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
     return numbers.astype(object) if exact and pa.types.is_integer(column.type) else numbers
+
+
+def _longs(column: pa.Array) -> Places | None:
+    """Return decimals as integers of their last digit. None: a type or a value has more than 18 digits."""
+    words = column.buffers()[1]
+    if not pa.types.is_decimal128(column.type) or column.type.precision > _LONG_DIGITS or words is None:
+        return None
+    low, high = np.frombuffer(words, np.int64, 2 * len(column), 16 * column.offset).reshape(-1, 2).T
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    size = 10**_LONG_DIGITS
+    fits = (high == low >> 63) & (low > -size) & (low < size)
+    return np.where(valid, low, 0) if (fits | ~valid).all() else None
 
 
 def _products(data_type: pa.DataType) -> tuple[_Operation, _Operation]:
@@ -271,11 +296,16 @@ def _quotient(number: int, divisor: int, half: int) -> int:
 
 
 def _decimals(totals: Any, nulls: Bools, data_type: pa.DataType) -> pa.Array:
+    result_type = pa.decimal128(38, data_type.scale)
+    if totals.dtype != object:
+        words = np.stack([totals, totals >> 63], axis=1)
+        valid = pa.array(~nulls).buffers()[1]
+        return pa.Array.from_buffers(result_type, len(totals), [valid, pa.py_buffer(words)])
     decimals = [
         None if null else Decimal(int(value)).scaleb(-data_type.scale, _EXACT)
         for value, null in zip(totals, nulls, strict=True)
     ]
-    return pa.array(decimals, pa.decimal128(38, data_type.scale))
+    return pa.array(decimals, result_type)
 
 
 _PICKED: dict[str, Callable[[pa.Array, int], ColumnState]] = {
