@@ -18,6 +18,7 @@ from lakecore.jobs import compact
 from lakecore.read.source.stream import Changes, Stream
 from lakecore.row.json_rows import batch_to_json
 from tests.support.oracle import Oracle, OracleError
+from tests.support.tall_tree import run_limit
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +159,34 @@ def test_what_overwrites_replace(oracles: dict[str, Oracle], tmp_path: Path, eng
     for plan in (*found, *want):
         plan["snapshots"] = []
     assert in_partitions(found) == in_partitions(want)
+
+
+def test_overwrites_do_not_replace_what_vectors_deleted(oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """A compaction drops a delete and marks the row below. An overwrite removes the rows that Java reads before
+    it; the streams of Java 1.4.2 and 2.0.0 delete the marked row once more.
+    """
+    oracle = oracles["1.4.2"]
+    spec = {
+        "columns": ["p STRING NOT NULL", "k INT NOT NULL", "a INT", "b STRING"],
+        "partitionKeys": ["p"],
+        "primaryKeys": ["p", "k"],
+        "options": {"bucket": "1", "write-only": "true", "deletion-vectors.enabled": "true"},
+    }
+    oracle.create(tmp_path, "d.t", spec)
+    catalog = load_catalog(str(tmp_path))
+    oracle.write(tmp_path, "d.t", FIRST)
+    compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog)
+    oracle.write(tmp_path, "d.t", STEPS[3][1])
+    compact.run(compact.Job(table="d.t", options=run_limit(1)), catalog)
+    table = catalog.load_table("d.t")
+    latest = table.latest_snapshot()
+    assert latest is not None
+    assert [one.place.cardinality for one in table._scanner.deletions(latest).values()] == [2]
+    oracle.write(tmp_path, "d.t", STEPS[5][1], "--overwrite", "p=x")
+    (plan,) = ours(tmp_path, "d.t", latest.id + 1, **{"streaming-read-overwrite": "true"})
+    removed = [{k: v for k, v in row.items() if k != "_kind"} for row in plan["rows"] if row["_kind"] == "-D"]
+    before = map(json.loads, oracle.read(tmp_path, "d.t", snapshot=latest.id))
+    assert removed == [row for row in before if row["p"] == "x"]
 
 
 def test_watermarks_of_event_times_bound_java(oracles: dict[str, Oracle], tmp_path: Path) -> None:

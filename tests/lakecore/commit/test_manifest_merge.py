@@ -242,6 +242,9 @@ def test_unknown_columns_are_not_rewritten() -> None:
     for policy in (MergePolicy(1 << 20, 2, 1 << 30), MergePolicy(1 << 20, 30, 1)):
         with pytest.raises(UnsupportedError, match="columns unknown to this release"):
             draft.merge(before, table.schema.partition_type, policy)
+    listed = [replace(before[0], has_unknown_columns=True), *before[1:]]
+    with pytest.raises(UnsupportedError, match="manifest lists that have columns unknown to this release"):
+        draft.write_base(listed, table.schema.partition_type, MergePolicy(1 << 20, 30, 1 << 30))
 
 
 MERGED = [table for table in golden_tables() if "man_merge" in table.table]

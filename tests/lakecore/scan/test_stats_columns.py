@@ -47,3 +47,18 @@ def test_each_column_of_wide_rows(kind: str) -> None:
         assert found is not None
         expected = values_array([row[index] for row in rows], field.type)
         assert found.cast(expected.type).equals(expected), index
+
+
+def test_damaged_rows_have_no_values() -> None:
+    """A row that is too short has no fields; a text that would end behind its row is null, as an unknown bound is."""
+    fields = row_of("STRING")
+    whole = encode_row(["longer than one slot"], fields)
+    rows = [whole, whole[:-8], whole[:3], b"", whole]
+    length = np.array([len(one) for one in rows], np.int64)
+    start = np.cumsum(length) - length
+    buffer = np.frombuffer(b"".join([*rows, SPARE]), np.uint8)
+    assert arities(buffer, start, length).tolist() == [1, 1, -1, -1, 1]
+    lanes = np.array([0, 1, 4])
+    found = row_column(buffer, start[lanes], length[lanes], arity=1, index=0, data_type=fields.fields[0].type)
+    assert found is not None
+    assert found.to_pylist() == ["longer than one slot", None, "longer than one slot"]

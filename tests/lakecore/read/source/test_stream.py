@@ -103,6 +103,9 @@ def test_what_overwrites_replace(catalog: FilesystemCatalog) -> None:
     assert everything(whole) == [(2, [(1, "a", 3), (2, "b", 3), (2, "c", 0)])]
     with pytest.raises(InvalidOptionError, match="changelog-producer=lookup already gives these changes"):
         table.with_options({"streaming-read-overwrite": "true", "changelog-producer": "lookup"}).stream()
+    keyless = append_table(catalog)
+    with pytest.raises(InvalidOptionError, match="has no primary key; use streaming-read-append-overwrite"):
+        keyless.with_options({"streaming-read-overwrite": "true"}).stream()
 
 
 def test_what_overwrites_add_to_a_table_with_data_evolution(catalog: FilesystemCatalog) -> None:
