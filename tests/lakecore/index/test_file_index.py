@@ -23,6 +23,7 @@ from lakecore.index.container import decode_head, encode_container
 from lakecore.index.definition import IndexType, can_index, index_specs
 from lakecore.index.grouped import encode_groups
 from lakecore.index.search import FileIndex, matching_rows
+from lakecore.index.slices import add_bits
 from lakecore.index.xxhash import xxhash64
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.evaluate import mask
@@ -338,3 +339,13 @@ def test_a_range_bitmap_without_a_value_is_empty(kind: str) -> None:
     fields = {"c": DataField(0, "c", data_type)}
     assert matching_rows(IsNull("c"), fields, index) is None
     assert matching_rows(IsNotNull("c"), fields, index) == BitMap()
+
+
+def test_slices_of_more_rows_than_a_container_has() -> None:
+    """Containers of 65,536 rows are made one by one, also where most of their bits are set."""
+    rows = np.arange(3 * (1 << 16) + 9000, dtype=np.uint32)
+    numbers = (rows % 5).astype(np.uint64)
+    slices = [BitMap() for _ in range(3)]
+    add_bits(slices, rows, numbers)
+    for bit, bitmap in enumerate(slices):
+        assert bitmap == BitMap(rows[(numbers >> np.uint64(bit) & np.uint64(1)) == 1])
