@@ -19,10 +19,10 @@ setup: ## .venv from requirements.lock, and a Java runtime when there is none
 setup-tests: setup
 	@tools/setup.sh tests
 
-test: setup-tests ## all tests: three processes, for many wait for Java or storage; at the end those of Airflow beside most of those of Spark
+test: setup-tests ## all tests: three processes, for many wait for Java, storage, Spark or Airflow, whose tests are at the end
 	@failed=0; \
 	$(VENV) -m pytest -n 3 --dist worksteal $(patsubst %,--ignore=%,$(ALONE)) || failed=1; \
-	$(VENV) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ALONE) || failed=1; \
+	$(VENV) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ALONE) || failed=1; \
 	exit $$failed
 
 fast: setup ## the fast tests alone
