@@ -134,8 +134,9 @@ class EngineOptions:
     engine: Annotated[
         CompactionEngine,
         typer.Option(
-            help="Run units here. `auto` plans first, and uses Spark from the table on with which this "
-            "process would need longer than the start of a Spark session; --master and --conf mean Spark."
+            help="Run units here. `auto` plans first, and uses Spark from the table on with which processes "
+            "of this machine would end later than Spark, whose session must start; --master and --conf mean "
+            "Spark."
         ),
     ] = CompactionEngine.AUTO
     master: Master = None

@@ -23,7 +23,8 @@ from lakecore.errors import UnavailableError
 from lakecore.executor import unit_listener, with_cores
 from lakecore.processes.unit_bytes import run_unit
 from lakecore.spark.list_param import ListParam
-from lakecore.spark.session import has_context, spark_context, stderr_capture
+from lakecore.spark.master import local_cores
+from lakecore.spark.session import by_spark_submit, has_context, spark_context, stderr_capture
 from lakecore.spark.unit_datagrams import DatagramAddress, UnitDatagrams
 from lakecore.spark.unit_jobs import Inbox, NumberedResult, UnitJob, UnitJobs
 from lakecore.spark.versions import cancel_group
@@ -73,6 +74,15 @@ class SparkExecutor:
     def master(self) -> str:
         """Return the address of the master that is named, or Spark's default."""
         return self._conf.get("spark.master") or self._master or "local[*]"
+
+    @property
+    def local_cores(self) -> int | None:
+        """Return the number of cores of a local session that this executor would start. None: it would have
+        another master, or there is a context, or spark-submit chooses the master.
+        """
+        if by_spark_submit() or not self.starts_session:
+            return None
+        return local_cores(self.master)
 
     def begin(self, on_start: Callable[[float], None] | None = None) -> None:
         """Start the context now, while the caller goes on: it takes seconds, mostly of another process.

@@ -8,12 +8,14 @@ import re
 import socket
 
 from lakecore.errors import InvalidInputError, UnavailableError, UnsupportedError
+from lakecore.processes.cores import core_count
 from lakecore.spark.connect.address import check_address, check_server, is_connect, without_parameters
 
-__all__ = ["check_form", "check_master", "refuse_connect"]
+__all__ = ["check_form", "check_master", "local_cores", "refuse_connect"]
 
 _STANDALONE = "spark://"
 _FORMS = re.compile(r"local|local\[(\*|\d+)(,\s*\d+)?\]|local-cluster\[[\d,\s]+\]|spark://.+|yarn|k8s://.+")
+_LOCAL = re.compile(r"local(\[(?P<cores>\*|\d+)(,\s*\d+)?\])?")
 _SECONDS = 5.0
 """How long each address may take to answer."""
 
@@ -37,6 +39,17 @@ def refuse_connect(master: str, reason: str) -> None:
         raise UnsupportedError(
             f"Spark master {without_parameters(master)}: {reason}; use local[*], spark://host:7077, yarn or k8s://"
         )
+
+
+def local_cores(master: str) -> int | None:
+    """Return the number of cores of a local master: that of a session, whose executor is the driver. None: it
+    is another one.
+    """
+    match = _LOCAL.fullmatch(master)
+    if match is None:
+        return None
+    cores = match["cores"] or "1"
+    return core_count() if cores == "*" else max(int(cores), 1)
 
 
 def check_master(master: str) -> None:

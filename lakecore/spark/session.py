@@ -23,7 +23,7 @@ from lakecore.spark.versions import check_version
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
-__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "has_context", "spark_context", "stderr_capture"]
+__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "by_spark_submit", "has_context", "spark_context", "stderr_capture"]
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +98,11 @@ def spark_context(
     return _start(master, conf or {}), True
 
 
+def by_spark_submit() -> bool:
+    """Return whether spark-submit started this process, and has chosen the master."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
@@ -105,7 +110,7 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
     if py4j.level == logging.NOTSET:
         py4j.setLevel(logging.WARNING)
     # Under spark-submit the JVM runs already, and knows its settings.
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    submitted = by_spark_submit()
     jvm_options = DRIVER_JVM
     if not submitted:
         jvm_options += share_options(find_java())

@@ -1,6 +1,7 @@
 """This module chooses where each table of a job is compacted: in processes of this machine, or on Spark.
 
-A Spark session takes seconds before its first unit. What takes less without Spark is sooner there.
+A Spark session takes seconds before its first unit. What takes less without Spark is sooner there, and so is
+all work where the session would have no more cores than the processes of this machine.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ class SessionExecutor(Executor, Protocol):
     @property
     def master(self) -> str:
         """Return the address of the master or server, without secrets."""
+
+    @property
+    def local_cores(self) -> int | None:
+        """Return how many cores a session has that runs on this machine alone; None if it has others."""
 
     def begin(self, on_start: Callable[[float], None] | None = None) -> None:
         """Start the session now, while the caller goes on. `on_start` gets the seconds that the start took,
@@ -70,7 +75,9 @@ class Engines:
     """It chooses the engine of each table of a job. Several threads may ask.
 
     Tables are compacted on the local engine until their forecasts together are longer than the start of a
-    Spark session. That table and all later ones go to Spark, whose session starts then, once.
+    Spark session. That table and all later ones go to Spark, whose session starts then, once. A session on
+    this machine does the same work after its start, divided among its cores; one on a cluster may have any
+    number of them, so that its work counts as nothing.
     """
 
     def __init__(
@@ -102,8 +109,8 @@ class Engines:
                 return self._choice
             earlier, self._seconds = self._seconds, self._seconds + seconds
             start = self._start(times)
-            if self._seconds <= start:
-                return EngineChoice("local", _short(seconds, earlier, start))
+            if self._seconds <= self._on_spark(self._seconds, start):
+                return EngineChoice("local", self._short(seconds, earlier, start))
             problem = _problem(self._find_spark)
             if problem:
                 self._choice = EngineChoice("local", f"Spark cannot start here: {problem}")
@@ -118,6 +125,25 @@ class Engines:
             self._start_seconds = times.seconds(self.spark.master)
         return self._start_seconds
 
+    def _on_spark(self, seconds: float, start: float) -> float:
+        """Return how long Spark takes, with the start of its session, for what takes so long on the local
+        engine. The work of a cluster counts as nothing.
+        """
+        cores = self.spark.local_cores
+        return start if cores is None else start + seconds * min(1.0, self.local.parallelism / cores)
+
+    def _short(self, seconds: float, earlier: float, start: float) -> str:
+        """Return the reason why the local engine is sooner for a table and those before it."""
+        together = seconds + earlier
+        forecast = f"the forecast is {seconds:.1f} s" + (
+            f", {together:.1f} s with the tables before it" if earlier else ""
+        )
+        if together <= start:
+            return f"{forecast}, and a Spark session alone takes some {start:.0f} s"
+        return (
+            f"{forecast}, and Spark would need some {self._on_spark(together, start):.0f} s on this machine"
+        )
+
     def preview(self, seconds: float, starts: StartTimes | None = None) -> EngineChoice:
         """Return the engine that a table by itself would get. No session starts, and no later choice
         depends on it.
@@ -125,8 +151,8 @@ class Engines:
         if self._choice is not None:
             return self._choice
         start = self._start(starts or _AssumedTimes())
-        if seconds <= start:
-            return EngineChoice("local", _short(seconds, 0.0, start))
+        if seconds <= self._on_spark(seconds, start):
+            return EngineChoice("local", self._short(seconds, 0.0, start))
         problem = _problem(self._find_spark)
         if problem:
             return EngineChoice("local", f"Spark cannot start here: {problem}")
@@ -206,14 +232,6 @@ class ChosenExecutor:
         """Stop the units on both engines."""
         self._local.cancel()
         self._spark.cancel()
-
-
-def _short(seconds: float, earlier: float, session: float) -> str:
-    start = f"a Spark session alone takes some {session:.0f} s"
-    if not earlier:
-        return f"the forecast is {seconds:.1f} s, and {start}"
-    together = seconds + earlier
-    return f"the forecast is {seconds:.1f} s, {together:.1f} s with the tables before it, and {start}"
 
 
 def _long(seconds: float, earlier: float) -> str:

@@ -77,6 +77,11 @@ class ConnectExecutor:
         """Return the address of the server without its parameters, which may be secret."""
         return without_parameters(self._server) if isinstance(self._server, str) else "sc://"
 
+    @property
+    def local_cores(self) -> int | None:
+        """Return None: the server knows its master."""
+        return None
+
     def begin(self, on_start: Callable[[float], None] | None = None) -> None:
         """Open the session now, while the caller goes on. `on_start` gets the seconds that it took, in
         another thread. Errors are raised by what needs the session first.

@@ -67,7 +67,7 @@ class CompactDatabaseOperator(WindowTask, SubmitTask, JobTask):
     :param wait: how long to wait for a table that another task holds, for example `10 min`; without, such a
         table is skipped, and with it one that is held for longer counts as failed. (templated)
     :param engine: `spark`; `local`: in the task's own process; `auto`: in the process until the forecasts of
-        the tables together are longer than the start of a Spark session, then on Spark; the log says why.
+        the tables together are longer than Spark would take with its start, then on Spark; the log says why.
         `submit`: on a driver that spark-submit starts, while the task is deferred. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)

@@ -18,7 +18,7 @@ class AnalyzeOperator(EngineChoreOperator):
 
     :param columns: names to look at, or `all`; None: only rows are counted.
     :param engine: `spark`; None or `local`: in the task's own process; `auto`: in the process unless the
-        forecast is longer than the start of a Spark session (the report says why); `submit`: on a driver that
+        forecast is longer than Spark takes with its start (the report says why); `submit`: on a driver that
         spark-submit starts, while the task is deferred. (templated)
     """
 

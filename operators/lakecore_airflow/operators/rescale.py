@@ -25,7 +25,7 @@ class RescaleOperator(EngineChoreOperator):
         buckets.
     :param until: stop then, commit what is proven and report the rest: ISO date and time, or `HH:MM` (UTC).
     :param engine: `spark`; None or `local`: in the task's own process; `auto`: in the process unless the
-        forecast is longer than the start of a Spark session (the report says why); `submit`: on a driver that
+        forecast is longer than Spark takes with its start (the report says why); `submit`: on a driver that
         spark-submit starts, while the task is deferred. (templated)
     """
 

@@ -40,7 +40,7 @@ class RewriteFileIndexOperator(SubmitTask, TableTask, LeaseWaitTask):
     :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
         and uses neither a worker nor a retry. (templated)
     :param engine: `spark`; `local`: in the task's own process; `auto`: in the process unless the forecast is
-        longer than the start of a Spark session (the report says why); `submit`: on a driver that
+        longer than Spark takes with its start (the report says why); `submit`: on a driver that
         spark-submit starts, while the task is deferred. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)

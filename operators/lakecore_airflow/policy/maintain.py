@@ -207,8 +207,9 @@ class MaintainTableOperator(WindowTask, SubmitTask, TableTask):
         (templated)
     :param engine: where files are rewritten, and where many are deleted or listed: `local`; `spark`: a
         session starts with the first work for it; `auto`: Spark from the chore on with which the
-        forecasts of `compact` and `rewrite-file-index` are longer than the start of a session, else `local`;
-        `submit`: all chores on one driver that spark-submit starts, while the task is deferred. (templated)
+        forecasts of `compact` and `rewrite-file-index` are longer than Spark takes with its start, else
+        `local`; `submit`: all chores on one driver that spark-submit starts, while the task is deferred.
+        (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
     :param submit: with `engine="submit"`, how the driver is submitted: `{"conn_id": "spark_default"}`; see

@@ -249,7 +249,7 @@ def test_the_engine_is_chosen_by_the_first_group_with_work(
     sizes = plan_sizes(monkeypatch, 6)
 
     class Spark(SerialExecutor):
-        name, master = "spark", "local"
+        name, master, local_cores = "spark", "spark://host:7077", None
 
         def begin(self, told: Any) -> None:
             raise AssertionError("a session was started for nothing")

@@ -18,6 +18,7 @@ from lakecore.jobs.engines.session_starts import SessionStarts
 from lakecore.jobs.runner.lake import target_of
 from lakecore.maintain.forecast.history import HistoryStore
 from lakecore.maintain.forecast.plan import Work
+from lakecore.processes.cores import core_count
 from lakecore.spark.executor import SparkExecutor
 from tests.support.lake import key_table, memory_catalog, put, rows_of
 
@@ -30,6 +31,7 @@ class Session:
 
     name = "spark"
     master = "spark://host:7077"
+    local_cores: int | None = None
     takes = 5.0
     """Seconds that its session takes to start."""
 
@@ -86,6 +88,73 @@ def test_the_sooner_engine_is_chosen(
     assert choice.engine == engine
     assert reason in choice.reason
     assert session.starts == (engine == "spark")
+
+
+class Cores(SerialExecutor):
+    """Stands for two processes."""
+
+    parallelism = 2
+
+
+@pytest.mark.parametrize(
+    ("cores", "seconds", "engine", "reason"),
+    [
+        (1, 3600.0, "local", "the forecast is 3600.0 s, and Spark would need some 3606 s on this machine"),
+        (2, 3600.0, "local", "and Spark would need some 3606 s on this machine"),
+        (2, 1.0, "local", "the forecast is 1.0 s, and a Spark session alone takes some 6 s"),
+        (4, 11.9, "local", "the forecast is 11.9 s, and Spark would need some 12 s on this machine"),
+        (4, 12.1, "spark", "the forecast without Spark is 12 s"),
+        (None, 6.1, "spark", "the forecast without Spark is 6 s"),
+    ],
+)
+def test_a_session_on_this_machine_must_make_up_for_its_start(
+    cores: int | None, seconds: float, engine: str, reason: str
+) -> None:
+    session = Session()
+    session.local_cores = cores
+    engines = Engines(session, found, Cores())
+    assert engines.preview(seconds).engine == engine
+    choice = engines.choose(seconds)
+    assert choice.engine == engine
+    assert reason in choice.reason
+    assert session.starts == (engine == "spark")
+
+
+def test_tables_together_must_make_up_for_the_start() -> None:
+    session = Session()
+    session.local_cores = 4
+    engines = Engines(session, found, Cores())
+    choices = [engines.choose(5.0) for _ in range(3)]
+    assert [choice.engine for choice in choices] == ["local", "local", "spark"]
+    assert choices[1].reason == (
+        "the forecast is 5.0 s, 10.0 s with the tables before it, and Spark would need some 11 s on this machine"
+    )
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "cores"),
+    [
+        (None, {}, core_count()),
+        ("local", {}, 1),
+        ("local[3]", {}, 3),
+        ("local[3, 4]", {}, 3),
+        ("local[*,4]", {}, core_count()),
+        (None, {"spark.master": "local[5]"}, 5),
+        ("local-cluster[2,1,1024]", {}, None),
+        ("spark://host:7077", {}, None),
+        ("yarn", {}, None),
+    ],
+)
+def test_cores_of_a_session_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, conf: dict[str, str], cores: int | None
+) -> None:
+    monkeypatch.setattr("lakecore.spark.executor.has_context", lambda: False)
+    assert SparkExecutor(master, conf).local_cores == cores
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4040")
+    assert SparkExecutor(master, conf).local_cores is None, "spark-submit chooses the master"
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
+    monkeypatch.setattr("lakecore.spark.executor.has_context", lambda: True)
+    assert SparkExecutor(master, conf).local_cores is None, "there is a session, whatever its master is"
 
 
 def test_small_tables_together_may_be_worth_a_session() -> None:
