@@ -141,6 +141,25 @@ def test_wrong_keys_are_named() -> None:
         query.close()
 
 
+@pytest.mark.parametrize(("kind", "bits"), [("TINYINT", 8), ("SMALLINT", 16), ("INT", 32), ("BIGINT", 64)])
+def test_the_ends_of_whole_numbers(kind: str, bits: int) -> None:
+    """A number beyond an end is no key; the bytes that fit its type would be those of another one."""
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    table = memory_catalog().create_table(
+        "d.ends", {"columns": [f"k {kind}", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
+    )
+    put(table, [{"k": low, "v": "low"}, {"k": high, "v": "high"}])
+    with table.new_query() as query:
+        query.refresh()
+        assert [query.lookup((), 0, (k,)) for k in (low, high)] == [
+            {"k": low, "v": "low"},
+            {"k": high, "v": "high"},
+        ]
+        for number in (low - 1, high + 1):
+            with pytest.raises(InvalidInputError, match=f"key k={number}: not a value of type int{bits}"):
+                query.lookup((), 0, (number,))
+
+
 def test_a_data_file_that_expired_is_an_error_where_the_caller_refreshes() -> None:
     table = key_table(memory_catalog())
     put(table, [{"k": 1, "v": "a"}])
