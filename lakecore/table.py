@@ -40,9 +40,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
 from lakecore.read.source.batch import batch_source, check_given_options, named_start
 from lakecore.read.source.lineage.read_versions import report_lookup
-from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import Scan
-from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.read.source.stream import Stream, open_stream, stream_startup
 from lakecore.read.source.stream_view import StreamSelection, TableRows
 from lakecore.row.partition_values import partition_specs
@@ -62,12 +60,11 @@ from lakecore.store.table_stores import TableStores
 from lakecore.write.batch_write import BatchWrite
 from lakecore.write.options import WriteRules
 from lakecore.write.row_level.assignments import Assignments
-from lakecore.write.row_level.changes import UpdateWhere
+from lakecore.write.row_level.changes import DeleteWhere, UpdateWhere
 from lakecore.write.row_level.clauses import MergeRules
 from lakecore.write.row_level.counted_rows import MergedRows
 from lakecore.write.row_level.merge import MergeInto
 from lakecore.write.row_level.run import change_rows
-from lakecore.write.rows.deletes import Deletes
 from lakecore.write.rows.event_time import WATERMARK_COLUMN, EventTime
 from lakecore.write.rows.incoming import batches_of
 from lakecore.write.session import WriteSession
@@ -449,24 +446,20 @@ class Table:
         """Delete the rows for which `where` is true, in one snapshot; without such rows there is none.
 
         Append tables need option `deletion-vectors.enabled`. With a primary key, deletes (-D) are written for
-        the matching keys: like an upsert, this removes what others write for these keys meanwhile. Rows of
-        level 0 count, also where reads do not show them before a compaction, as with deletion vectors; there
-        the deletes take effect with that compaction. Raises UnsupportedError before anything is written,
-        CommitConflictError when other commits won every retry.
+        the matching keys; where others commit rows of these keys, or an overwrite, meanwhile, the rows are
+        looked up again. Rows of level 0 count, also where reads do not show them before a compaction, as with
+        deletion vectors; there the deletes take effect with that compaction. Raises UnsupportedError before
+        anything is written, CommitConflictError when other commits won every retry.
         """
         self._check_select()
         self._check_insert()
         check_deletable(self.name, self.schema, self.options)
         predicate = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
         author = self._with_user(commit)
-        if self.schema.primary_keys:
-            context = self._read_context()
-            snapshot = self._stores.snapshots.latest()
-            latest = SnapshotRows(self._scanner, context, snapshot, with_level_0=True)
-            rows = Deletes(Scan.of(with_resolved_blobs(latest, context), predicate, None, None).to_batches())
-            result = self.write(rows, author)
-            return DeletedRows(rows.count, result)
         self._warn_of_services()
+        if self.schema.primary_keys:
+            result = change_rows(self._session(author), lambda: DeleteWhere(predicate))
+            return DeletedRows(result.deleted, result.commit)
         deletion = RowDeletion(self._scanner, self._read_context())
         return deletion.run(predicate, lambda messages: self._commit(messages, author))
 
@@ -479,11 +472,11 @@ class Table:
         """Set columns of the rows for which `where` is true (None: of all), in one snapshot.
 
         A value is a literal or an `Expression` of pyarrow.compute over the columns of the row. With a primary
-        key rows are written as +U, for `merge-engine` deduplicate and partial-update; this replaces what
-        others write for these keys meanwhile. Other tables replace rows by deletion vectors, or without them
-        write their data files anew. Raises InvalidInputError for a column of the key and for values that do
-        not fit, UnsupportedError before anything is written, CommitConflictError when other commits won every
-        retry.
+        key, rows are written as +U, for `merge-engine` deduplicate and partial-update; where others commit
+        rows of these keys, or an overwrite, meanwhile, the rows are read again. Other tables replace rows by
+        deletion vectors, or without them write their data files anew. Raises InvalidInputError for a column
+        of the key and for values that do not fit, UnsupportedError before anything is written,
+        CommitConflictError when other commits won every retry.
         """
         self._check_select()
         check_rows_updatable(self.name, self.schema, self.options)

@@ -30,6 +30,7 @@ from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_de
 from lakecore.commit.preconditions import (
     added_row_snapshots,
     changed_hash_indexes,
+    changed_rows,
     has_same_identity,
     may_rescale,
 )
@@ -261,7 +262,7 @@ class ChangeCommit:
         return column_update_conflicts(base, entries, since)
 
     def _check_preconditions(self, view: TableView) -> None:
-        """Raise CommitConflictError where the state that determined the buckets of the rows has changed."""
+        """Raise CommitConflictError where the state that determined the rows or their buckets has changed."""
         latest = view.latest
         required, overwrite = self._request.preconditions, self._request.overwrite
         replaced = overwrite is not None and not overwrite.append_elsewhere
@@ -275,6 +276,8 @@ class ChangeCommit:
                 tuple(added_row_snapshots(required, self._newer(required.read_snapshot, latest))),
                 latest,
             )
+        if (rows := required.rows_read) is not None:
+            self._refuse(tuple(changed_rows(rows, self._newer(rows.snapshot, latest))), latest)
         if required.same_counts:
             self._check_bucket_counts(view, self._newer(required.read_snapshot, latest))
 

@@ -36,6 +36,8 @@ Ints = npt.NDArray[Any]
 KeyOf = Callable[[bytes], Any]
 """The function maps a serialised key to a value that compares in the key order of the format."""
 
+_NO_BUCKET = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
@@ -44,6 +46,7 @@ class Conflict:
     reason: str
     partition: bytes
     bucket: int
+    """It is -1 where the whole partition or table is meant."""
     file_name: str
 
 
@@ -210,6 +213,11 @@ def _conflict(reason: str, entry: ManifestEntry) -> Conflict:
 
 def describe(conflicts: Sequence[Conflict], limit: int = 3) -> str:
     """Return the first `limit` conflicts as text for an error message."""
-    reasons = [f"{c.file_name} in bucket {c.bucket}: {c.reason}" for c in conflicts[:limit]]
+    reasons = [f"{_where(conflict)}: {conflict.reason}" for conflict in conflicts[:limit]]
     more = len(conflicts) - limit
     return "; ".join(reasons) + (f"; and {more} more" if more > 0 else "")
+
+
+def _where(conflict: Conflict) -> str:
+    bucket = "" if conflict.bucket == _NO_BUCKET else f" in bucket {conflict.bucket}"
+    return f"{conflict.file_name}{bucket}"

@@ -1,17 +1,23 @@
-"""The checks of `Preconditions`: were they ignored, one key could be placed in two buckets. Pure."""
+"""The checks of `Preconditions`: were they ignored, one key could be placed in two buckets, or rows replaced
+unseen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from lakecore.commit.conflict import Conflict
-from lakecore.commit.request import Preconditions
+from lakecore.commit.request import Preconditions, RowsRead
 from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
-__all__ = ["added_row_snapshots", "changed_hash_indexes", "has_same_identity", "may_rescale"]
-
-_KEEPS_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
+__all__ = [
+    "added_row_snapshots",
+    "changed_hash_indexes",
+    "changed_rows",
+    "has_same_identity",
+    "may_rescale",
+]
 
 
 def changed_hash_indexes(preconditions: Preconditions, files: Sequence[IndexFile]) -> Iterator[Conflict]:
@@ -32,9 +38,19 @@ def changed_hash_indexes(preconditions: Preconditions, files: Sequence[IndexFile
 def added_row_snapshots(preconditions: Preconditions, newer: Sequence[Snapshot | None]) -> Iterator[Conflict]:
     """Find snapshots after the read one that may hold other rows; None stands for an expired snapshot."""
     for snapshot in newer:
-        if snapshot is None or snapshot.commit_kind not in _KEEPS_ROWS:
-            name = "an expired snapshot" if snapshot is None else f"snapshot {snapshot.id}"
-            yield Conflict("another commit added rows, perhaps with the same keys", b"", -1, name)
+        if snapshot is None or not snapshot.commit_kind.keeps_rows:
+            reason = "another commit added rows, perhaps with the same keys"
+            yield Conflict(reason, b"", -1, _name_of(snapshot))
+
+
+def changed_rows(rows: RowsRead, newer: Sequence[Snapshot | None]) -> Iterator[Conflict]:
+    """Find snapshots after the read one that may have changed the rows of which the commit was made."""
+    for snapshot in rows.changed_by(newer):
+        yield Conflict("another commit changed rows that this one has read", b"", -1, _name_of(snapshot))
+
+
+def _name_of(snapshot: Snapshot | None) -> str:
+    return "an expired snapshot" if snapshot is None else f"snapshot {snapshot.id}"
 
 
 def may_rescale(snapshot: Snapshot | None, *, own_counts: bool) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 
-__all__ = ["CommitRequest", "CommitResult", "Examine", "Overwrite", "Preconditions"]
+__all__ = ["CommitRequest", "CommitResult", "Examine", "Overwrite", "Preconditions", "RowsRead"]
 
 Examine = Callable[[Snapshot, Snapshot | None, ManifestStore], None]
 """It examines a snapshot before it is published, together with the snapshot that it is built on, and
@@ -48,6 +48,19 @@ class Overwrite:
         return cls(None)
 
 
+class RowsRead(Protocol):
+    """These are the rows of one snapshot from which rows of the commit were made."""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """Return the snapshot; None means an empty table."""
+
+    def changed_by(self, newer: Sequence[Snapshot | None]) -> Iterator[Snapshot | None]:
+        """Yield those of the later snapshots that may have changed the rows; None stands for an expired
+        one.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preconditions:
     """This state determined where rows were placed; the commit conflicts when it has changed."""
@@ -66,6 +79,8 @@ class Preconditions:
     """The commit conflicts where a partition would have files of several bucket counts afterwards, also in an
     overwriting snapshot.
     """
+    rows_read: RowsRead | None = None
+    """If these are given, the commit conflicts with later snapshots that may have changed them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,11 @@ class CommitKind(Enum):
     OVERWRITE = "OVERWRITE"
     ANALYZE = "ANALYZE"
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Return whether a commit of this kind leaves all rows of the table as they are."""
+        return self in (CommitKind.COMPACT, CommitKind.ANALYZE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:

@@ -53,6 +53,8 @@ def verdict_of(place: Place, chore: Step, change: Step, at: int, kill: FaultMode
         ("undo-rollback", "java-create-bare", 31, None),
         ("undo-expiry", "java-branch-write-and-fast-forward", 32, None),
         ("analyze", "java-create-other", 53, None),
+        ("update", "lake-update", 45, None),
+        ("delete", "java-write", 45, None),
     ],
 )
 def test_rows_and_files_are_those_of_an_order_of_both(

@@ -13,7 +13,7 @@ from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate
 from lakecore.write.row_level.assignments import Assignments
 
-__all__ = ["BatchChanges", "RowChange", "UpdateWhere"]
+__all__ = ["BatchChanges", "DeleteWhere", "RowChange", "UpdateWhere"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,33 @@ class UpdateWhere:
 
     def changes(self, batch: pa.RecordBatch) -> BatchChanges:
         """Return the rows for which the condition is true, with their new values."""
-        if self.predicate is None:
-            hits = pa.repeat(pa.scalar(True), batch.num_rows)
-        else:
-            hits = pc.fill_null(mask(self.predicate, batch), False)
+        hits = _hits(self.predicate, batch)
         rows = batch.filter(hits)
         return BatchChanges(hits, self.assignments.of(rows), rows.slice(0, 0))
 
     def inserted(self) -> Iterator[pa.RecordBatch]:
         """Yield nothing: an update adds no rows."""
         return iter(())
+
+
+@dataclass(frozen=True)
+class DeleteWhere:
+    """It deletes the rows for which a condition is true."""
+
+    predicate: Predicate | None
+
+    def changes(self, batch: pa.RecordBatch) -> BatchChanges:
+        """Return the rows for which the condition is true."""
+        hits = _hits(self.predicate, batch)
+        rows = batch.filter(hits)
+        return BatchChanges(hits, rows.slice(0, 0), rows)
+
+    def inserted(self) -> Iterator[pa.RecordBatch]:
+        """Yield nothing: a deletion adds no rows."""
+        return iter(())
+
+
+def _hits(predicate: Predicate | None, batch: pa.RecordBatch) -> pa.BooleanArray:
+    if predicate is None:
+        return pa.repeat(pa.scalar(True), batch.num_rows)
+    return pc.fill_null(mask(predicate, batch), False)

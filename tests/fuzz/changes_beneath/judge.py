@@ -24,7 +24,6 @@ from tests.support.oracle import OracleError, findings
 __all__ = ["Case", "Verdict", "judged"]
 
 _FORGETS_BRANCHES = ("java-delete-tag", "java-replace-tag")
-_ROW_LEVEL = ("update", "merge")
 _LATEST = re.compile(r"hint LATEST=(\d+) real=(\d+)")
 _SHOWN = 6
 
@@ -176,14 +175,6 @@ def _orders(case: Case, moment: Moment, verdict: Verdict) -> list[Rows]:
     both = [chore(change(base)), change(chore(base))]
     error = verdict.error
     allowed = both[:] if error is None else [change(base)]
-    if case.chore.name in _ROW_LEVEL and SHAPES[case.shape].keyed and error is None:
-        # a table with a primary key gets whole rows as they were read, as from Java: rows that are dropped meanwhile return
-        changed = {key: row for key, row in chore(base).items() if base.get(key) != row}
-        allowed.append(change(base) | changed)
-    if case.change.name == "lake-update" and SHAPES[case.shape].keyed and error is None:
-        # of rows that two writers have at once the sequence numbers decide, which both took before, as in Java
-        changed = {key: row for key, row in change(base).items() if base.get(key) != row}
-        allowed.append(chore(base) | {key: row for key, row in changed.items() if key in chore(base)})
     if isinstance(error, CommitUncertainError) or (error is not None and case.chore.several):
         allowed += both
     if case.kill:
