@@ -163,6 +163,7 @@ def _copy(place: Place, catalog: Catalog, moment: Moment) -> None:
 
 def _judge_copy(place: Place, moment: Moment, allowed: list[Counter[str]]) -> list[str]:
     """The copy has the rows of some moment of the table, for lakecore and for Java."""
+    place.settle(moment.shape, _COPY)
     possible = [*allowed, lines(moment.base.values())]
     read = {"lakecore": place.rows(_COPY), "Java": place.java_rows(_COPY)}
     return [f"{who}: the copy has other rows" for who, rows in read.items() if lines(rows) not in possible]

@@ -79,10 +79,10 @@ class Place:
         read: list[Row] = self.catalog().load_table(table).scan(**at).to_arrow().to_pylist()
         return read
 
-    def settle(self, shape: str) -> None:
+    def settle(self, shape: str, table: str = TABLE) -> None:
         """Compact where reads leave out level 0, so that they return all rows."""
         if shape in _HIDES_LEVEL_0:
-            compact.run(compact.Job(table=TABLE, strategy=compact.Strategy.FULL), self.catalog())
+            compact.run(compact.Job(table=table, strategy=compact.Strategy.FULL), self.catalog())
 
     def _template(self, shape: str) -> _Template:
         if shape not in self._templates:
