@@ -38,6 +38,9 @@ from lakecore.verify.sample.choice import RowSpan
 
 __all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_row_groups", "check_splices"]
 
+_LEAST_THREADED = 4 << 20
+"""Bytes of a row group on a local disk, from which on several threads compare it with its copy."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpliceInput:
@@ -277,8 +280,9 @@ class _Comparison:
                 self._refuse(stored, "it has other bytes than the file that a row group was copied from")
             return struct.pack("<I", zlib.crc32(data))
 
-        pairs = zip(read[0].blocks(read[1]), copy[0].blocks(copy[1]), strict=True)
-        return zlib.crc32(b"".join(in_threads(compare, pairs, self._context.threads)))
+        pairs = [*zip(read[0].blocks(read[1]), copy[0].blocks(copy[1]), strict=True)]
+        is_small = sum(size for (_, size), _ in pairs) < _LEAST_THREADED and stored.path.startswith("/")
+        return zlib.crc32(b"".join(in_threads(compare, pairs, 1 if is_small else self._context.threads)))
 
     def _source(self, origin: int) -> StoredGroups:
         if self._groups is None or self._current != origin:

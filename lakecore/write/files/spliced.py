@@ -35,6 +35,8 @@ __all__ = ["CopySource", "SplicedFile", "SplicedWriter", "copy_sources", "encode
 
 _MOST_BYTES = 32 << 20
 """Encoded bytes that are held in memory, before they become row groups of the file."""
+_LEAST_AHEAD = 4 << 20
+"""Bytes of a file of a local disk, on average, from which on it is read ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,15 @@ class CopySource:
     facts: Sequence[tuple[RunFacts, ...]]
 
 
-def copy_sources(file_io: FileIO, footers: Iterable[Footer], threads: int) -> Generator[CopySource]:
+def copy_sources(file_io: FileIO, footers: Sequence[Footer], threads: int) -> Generator[CopySource]:
     """Yield the files of some footers, each open until the next one is asked for. With two threads the next
-    file is read while this one is written. Raises SpliceRefusal where the pages of a file are not as its
-    footer says.
+    file is read while this one is written, unless they are small files of a local disk: these cost more to
+    parse, under the lock of Python, than to read. Raises SpliceRefusal where the pages of a file are not as
+    its footer says.
     """
+    if all(footer.path.startswith("/") for footer in footers):
+        mean = sum(footer.size for footer in footers) / max(len(footers), 1)
+        threads = threads if mean >= _LEAST_AHEAD else 1
 
     def examine(footer: Footer) -> CopySource:
         ranges = open_small_whole(file_io, footer.path)

@@ -30,9 +30,8 @@ class RowsSince:
     those of the new files of `messages`.
 
     It costs nothing where no other commit has rows. Otherwise the keys of its files in the partitions of the
-    messages are read, and those of the new files; in memory are 8 bytes for each row of one commit. A key is
-    known by 64 bits of its hash, so that another key may be taken for it once in many years; the change is
-    made again then, as it is for the same key.
+    messages are read, and those of the new files; in memory are 8 bytes for each row of one commit. Keys are
+    compared by 64 bits of their hashes: two keys that agree in them only make the change run again, too.
     """
 
     scanner: ChangeScanner

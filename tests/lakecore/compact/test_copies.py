@@ -269,6 +269,11 @@ def test_a_file_that_was_opened_ahead_is_closed_after_a_failure(
         names = [os.readlink(one.path) for one in os.scandir("/proc/self/fd") if os.path.lexists(one.path)]
         return [name for name in names if name.startswith(str(folder))]
 
+    small = spliced.copy_sources(LocalFileIO(), footers, threads=2)
+    assert next(small).footer is footers[0]
+    assert len(open_files()) == 1, "small files of a local disk are read one after the other"
+    small.close()
+    monkeypatch.setattr(spliced, "_LEAST_AHEAD", 0)
     ahead = spliced.copy_sources(LocalFileIO(), footers, threads=2)
     assert next(ahead).footer is footers[0]
     deadline = time.monotonic() + 60
