@@ -163,7 +163,8 @@ def test_what_overwrites_replace(oracles: dict[str, Oracle], tmp_path: Path, eng
 
 def test_overwrites_do_not_replace_what_vectors_deleted(oracles: dict[str, Oracle], tmp_path: Path) -> None:
     """A compaction drops a delete and marks the row below. An overwrite removes the rows that Java reads before
-    it; the streams of Java 1.4.2 and 2.0.0 delete the marked row once more.
+    it; the streams of Java 1.4.2 and 2.0.0 delete the marked row once more, because their plans of overwrites
+    have no deletion vectors (`SnapshotReaderImpl.toIncrementalPlan`).
     """
     oracle = oracles["1.4.2"]
     spec = {
