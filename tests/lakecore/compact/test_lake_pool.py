@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ class Counting(SerialExecutor):
         self.go.set()
 
     def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        self.go.wait(10)
+        assert self.go.wait(60)
         self.jobs += 1
         return super().run(function, tasks)
 
@@ -63,10 +64,19 @@ def everything(pool: UnitPool, tables: Iterable[range]) -> list[list[Any]]:
         return list(threads.map(one, tables))
 
 
-def test_units_of_many_tables_share_few_jobs_and_come_back_in_order() -> None:
+def test_units_of_many_tables_share_few_jobs_and_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first job begins when the units of all tables wait."""
     engine = Counting()
     engine.go.clear()
-    threading.Timer(0.2, engine.go.set).start()  # by then all tables wait
+    open_stream, opened = UnitPool.open, count(1)
+
+    def opening(pool: UnitPool, calls: Any) -> Any:
+        stream = open_stream(pool, calls)
+        if next(opened) == 16:
+            engine.go.set()
+        return stream
+
+    monkeypatch.setattr(UnitPool, "open", opening)
     with UnitPool(engine) as pool:
         results = everything(pool, [range(n, n + 20) for n in range(100, 116)])
     assert results == [[2 * unit for unit in range(n, n + 20)] for n in range(100, 116)]
