@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import pyarrow as pa
 
@@ -27,7 +27,10 @@ from lakecore.verify.rules.order import KeyValues
 from lakecore.verify.sample.choice import seeded_order
 from lakecore.verify.sample.key_marks import KeyMarks
 
-__all__ = ["OutputEvidence", "OutputPlace", "check_output_file", "check_size"]
+__all__ = ["OutputEvidence", "OutputPlace", "OutputTally", "check_output_file", "check_size"]
+
+OutputTally: TypeAlias = Callable[[str, int, Sequence[pa.Array]], Tally]
+"""It returns the tally of some rows of a file: it gets the path, the number of the first row, and columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,8 @@ class OutputPlace:
     """In a changelog keys may repeat."""
     marks: KeyMarks | None = None
     """They get those of the keys of the file."""
+    tally: OutputTally | None = None
+    """It counts the rows of a file with a key; None stands for `tally_rows`."""
 
 
 SOLE_OUTPUT = OutputPlace()
@@ -76,6 +81,7 @@ def check_output_file(
         raise ProofError(unit, f"output {stored.path}: {problem}")
 
     first_row, changelog, marks = role.first_row, role.changelog, role.marks
+    tally = role.tally or _tally_by(shape, first_row)
     check_size(file_io, stored, refuse)
     order = () if changelog else shape.order
     bounds = order or shape.key
@@ -88,7 +94,7 @@ def check_output_file(
     try:
         for columns, ordered, watched in _read(file_io, stored, shape, schema, (order, described)):
             stats.add(watched)
-            rows += tally_rows(columns, shape, first_row + rows.rows)
+            rows += tally(stored.path, rows.rows, columns)
             if shape.keyed:
                 keyed_rows.add(ordered)
             if marks is not None:
@@ -116,6 +122,11 @@ def check_output_file(
         first_key=keyed_rows.first_key,
         last_key=keyed_rows.last_key,
     )
+
+
+def _tally_by(shape: RowShape, first_row: int) -> OutputTally:
+    """Return a function that tallies the rows of an output, which begin at `first_row` of the unit."""
+    return lambda _, row, columns: tally_rows(columns, shape, first_row + row)
 
 
 def check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoReturn]) -> None:

@@ -30,7 +30,7 @@ from lakecore.verify.digest.rows import tally_rows, without_rows
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
-from lakecore.verify.proof.outputs import OutputEvidence, OutputPlace, check_output_file
+from lakecore.verify.proof.outputs import OutputEvidence, OutputPlace, OutputTally, check_output_file
 from lakecore.verify.proof.pick_text import PostponedCheck, pick_text
 from lakecore.verify.recompute.evidence import MergeEvidence, join_folds
 from lakecore.verify.sample.choice import RowSample, join_samples
@@ -149,17 +149,21 @@ def tally_input(
 
 
 def check_outputs(
-    context: ProofContext, unit: str, outputs: Sequence[StoredFile], marks: Marks | None = None
+    context: ProofContext,
+    unit: str,
+    outputs: Sequence[StoredFile],
+    marks: Marks | None = None,
+    tally: OutputTally | None = None,
 ) -> OutputEvidence:
     """Read the outputs of a unit back, in key order (append tables: in row order). Raises ProofError.
 
-    `marks`: gets those of the files.
+    `marks`: gets those of the files. `tally`: tallies the rows of files with a key.
     """
     whole = OutputEvidence()
     for stored in outputs:
         schema = context.schemas[stored.file.schema_id]
         marks_of_file = None if marks is None else marks.setdefault(stored.path, KeyMarks())
-        role = OutputPlace(first_row=whole.rows.rows, marks=marks_of_file)
+        role = OutputPlace(first_row=whole.rows.rows, marks=marks_of_file, tally=tally)
         part = check_output_file(unit, context.file_io, stored, context.shape, schema, role)
         whole = _join_outputs(unit, whole, part)
     return whole

@@ -36,7 +36,7 @@ from lakecore.verify.proof.outputs import OutputEvidence, check_size
 from lakecore.verify.proof.pick_proof import tally_input
 from lakecore.verify.sample.choice import RowSpan
 
-__all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_row_groups", "check_splices"]
+__all__ = ["CopiedGroups", "SpliceInput", "SpliceOutput", "SpliceRows", "check_row_groups", "check_splices"]
 
 _LEAST_THREADED = 4 << 20
 """Bytes of a row group on a local disk, from which on several threads compare it with its copy."""
@@ -66,6 +66,17 @@ class SpliceRows:
 
     inputs: tuple[FileTally, ...]
     outputs: OutputEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedGroups:
+    """These row groups of outputs were compared with those of inputs, by path of the output, in order:
+    `groups` has the rows of each with the number of the input, and `rows` the rows [start, stop) of those
+    that follow each other in output and input alike.
+    """
+
+    groups: Mapping[str, Sequence[tuple[RowSpan, int]]]
+    rows: Mapping[str, Sequence[RowSpan]]
 
 
 def check_splices(
@@ -111,11 +122,10 @@ def check_row_groups(
     inputs: Sequence[SpliceInput],
     outputs: Sequence[SpliceOutput],
     copied: Mapping[int, Sequence[GroupPart]],
-) -> Mapping[str, Sequence[RowSpan]]:
+) -> CopiedGroups:
     """Compare the copied row groups of a merge by key with those of the inputs. `copied` names, by the number
     of an input, its row groups and runs of pages that must be copied, in order. Keys, and rows that were
-    merged, are proven otherwise. It returns, by path of an output, the rows [start, stop) of row groups that
-    follow each other in output and input alike.
+    merged, are proven otherwise.
 
     Raises ProofError; CorruptDataError for an input. It reads copied inputs and their copies once.
     """
@@ -128,7 +138,7 @@ def check_row_groups(
             run.compare(output, 0)
         for number in copied:
             run.finished(number)
-        return run.copied_rows
+        return CopiedGroups(run.copied_groups, run.copied_rows)
 
 
 def _origins(outputs: Sequence[SpliceOutput]) -> set[int]:
@@ -163,6 +173,7 @@ class _Comparison:
         self._whole: set[int] = set()
         self._partial: set[int] = set()
         self.copied_rows: dict[str, list[RowSpan]] = {}
+        self.copied_groups: dict[str, list[tuple[RowSpan, int]]] = {}
 
     def compare(self, output: SpliceOutput, first_row: int) -> Tally:
         """Return the tally of an output, whose rows begin at the place `first_row`. Raises ProofError."""
@@ -205,7 +216,7 @@ class _Comparison:
             for number in numbers:
                 start = whole.rows
                 whole += self._copied_rows(stored, written, number, origin, first_row + start)
-                self._add_copied_rows(stored, (start, whole.rows))
+                self._add_copied_rows(stored, (start, whole.rows), origin)
         self._check_description(output, written)
         return whole
 
@@ -253,8 +264,9 @@ class _Comparison:
             raise RunDifference(problem)
         return self._checksum(stored, read, copy)
 
-    def _add_copied_rows(self, stored: StoredFile, rows: RowSpan) -> None:
+    def _add_copied_rows(self, stored: StoredFile, rows: RowSpan, origin: int) -> None:
         """Add the rows of the row group that was compared last."""
+        self.copied_groups.setdefault(stored.path, []).append((rows, origin))
         spans = self.copied_rows.setdefault(stored.path, [])
         if self._follows and spans and spans[-1][1] == rows[0]:
             rows = spans.pop()[0], rows[1]

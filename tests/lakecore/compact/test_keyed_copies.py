@@ -16,15 +16,18 @@ from lakecore.commit.request import CommitRequest
 from lakecore.compact.engine.work import UnitResult
 from lakecore.compact.kinds.primary_key import copies, run
 from lakecore.compact.kinds.primary_key.unit import MergeUnit
-from lakecore.errors import ProofError
+from lakecore.errors import CorruptDataError, ProofError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 from lakecore.jobs import compact
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.schema_change import SetOption
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.row.binary_row import EMPTY_ROW
+from lakecore.verify.digest.columns import read_covered
 from lakecore.verify.fsck.check import fsck
 from lakecore.verify.mode import ProofMode
+from lakecore.verify.proof import outputs, pick_proof
 from lakecore.verify.proof.spliced import SpliceOutput, check_row_groups
 from lakecore.write.files import spliced
 from tests.support.lake import live_files
@@ -95,13 +98,101 @@ def test_files_of_disjoint_keys_are_copied_and_described_as_merged_ones(
     expected = rows(copied)
     report = compacted(copied, proof=mode)
     assert (report.files_copied, report.rows_copied, report.files_out) == (3, 3 * ROWS, 1)
-    compacted(merged, CopyMode.NONE)
+    compacted(merged, CopyMode.NONE, proof=mode)
     (one,), (other,) = live_files(copied.load_table(NAME)), live_files(merged.load_table(NAME))
     for name in ("row_count", "min_key", "max_key", "key_stats", "value_stats", "value_stats_cols", "level",
                  "min_sequence_number", "max_sequence_number", "delete_row_count", "schema_id", "file_source"):  # fmt: skip
         assert getattr(one, name) == getattr(other, name), name
     assert rows(copied).equals(expected)
     check(copied)
+    assert proven(copied) == proven(merged)
+
+
+def proven(catalog: FilesystemCatalog) -> dict[str, str]:
+    """What the latest snapshot says of the rows that were read and written: counts and digests."""
+    latest = catalog.load_table(NAME).latest_snapshot()
+    assert latest is not None
+    found = {
+        key: text for key, text in (latest.properties or {}).items() if key.startswith("lakecore.proof.")
+    }
+    assert len(found) == 5
+    return found
+
+
+def decoded_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of files whose columns the proof decodes as a whole, from now on."""
+    names: list[str] = []
+    for module in (pick_proof, outputs):
+
+        def reading(file_io: Any, path: str, *rest: Any, **named: Any) -> Any:
+            names.append(Path(path).name)
+            return read_covered(file_io, path, *rest, **named)
+
+        monkeypatch.setattr(module, "read_covered", reading)
+    return names
+
+
+@pytest.mark.parametrize("mode", ProofMode)
+def test_rows_that_were_copied_are_decoded_once(
+    mode: ProofMode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mode `full` decodes inputs and outputs; so do others where a part of a file was copied."""
+    catalog = new_table(tmp_path)
+    disjoint(catalog, range(3))
+    put(catalog, range(ROWS + 5, 2 * ROWS - 5, 100), "late")
+    inputs = sorted(live_files(catalog.load_table(NAME)), key=lambda one: one.min_sequence_number)
+    names = decoded_files(monkeypatch)
+    assert compacted(catalog, proof=mode).files_copied == 2
+    (output,) = live_files(catalog.load_table(NAME))
+    first, second, third, late = (file.file_name for file in inputs)
+    both = [first, third] if mode is ProofMode.FULL else []
+    assert sorted(names) == sorted([second, late, output.file_name, *both])
+
+
+def test_files_of_an_older_schema_are_decoded_where_they_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their columns are found by their own schema."""
+    catalog = new_table(tmp_path)
+    disjoint(catalog, range(2))
+    catalog.alter_table(NAME, [SetOption("snapshot.num-retained.min", "2")])
+    disjoint(catalog, [2])
+    inputs = sorted(live_files(catalog.load_table(NAME)), key=lambda one: one.min_sequence_number)
+    names = decoded_files(monkeypatch)
+    assert compacted(catalog).files_copied == 3
+    (output,) = live_files(catalog.load_table(NAME))
+    assert sorted(names) == sorted([file.file_name for file in inputs[:2]] + [output.file_name])
+
+
+def test_a_damaged_input_is_named_and_not_its_copy(tmp_path: Path) -> None:
+    """Without checksums of pages, only decoding shows that a key is damaged."""
+    catalog = new_table(tmp_path)
+    disjoint(catalog)
+    table = catalog.load_table(NAME)
+    file = min(live_files(table), key=lambda one: one.min_sequence_number)
+    folder = Path(table.path) / "bucket-0"
+    path = folder / file.file_name.replace("data-", "data-0", 1)
+    rows = pq.read_table(folder / file.file_name, partitioning=None)
+    pq.write_table(
+        rows, path, compression="zstd", store_schema=False, write_page_index=True, use_dictionary=False
+    )
+    column = pq.read_metadata(path).row_group(0).column(0)
+    assert column.path_in_schema == "_KEY_k"
+    for back in range(20, 200):
+        flip_byte(path, column.data_page_offset + column.total_compressed_size - back)
+    message = CommitMessage(
+        partition=EMPTY_ROW,
+        bucket=0,
+        total_buckets=1,
+        compact_before=(file,),
+        compact_after=(replace(file, file_name=path.name, file_size=path.stat().st_size),),
+    )
+    table._committer().commit([message], CommitRequest(user="forger", identifier=BATCH_IDENTIFIER))
+    before = set(folder.iterdir())
+    with pytest.raises(CorruptDataError) as caught:
+        compacted(catalog, proof=ProofMode.KEYS)
+    assert caught.value.path == str(path)
+    assert set(folder.iterdir()) == before
 
 
 def test_what_overlaps_is_merged_between_the_copies(tmp_path: Path) -> None:
@@ -117,6 +208,12 @@ def test_what_overlaps_is_merged_between_the_copies(tmp_path: Path) -> None:
     assert rows(catalog).equals(expected)
     assert expected.num_rows == 4 * ROWS - 1
     check(catalog)
+    merged = new_table(tmp_path / "merged")
+    disjoint(merged, range(4))
+    put(merged, range(ROWS + 5, 2 * ROWS - 5, 100), "late")
+    put(merged, [ROWS + 7], "gone", {ROWS + 7: "-D"})
+    compacted(merged, CopyMode.NONE)
+    assert proven(catalog) == proven(merged)
 
 
 def test_deletes_are_dropped_and_files_that_are_decoded_lie_side_by_side(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.prefetch import PREFETCH_BYTES, prefetch
 from lakecore.verify.digest.row_groups import GroupPart
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
-from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_row_groups
-from lakecore.verify.sample.choice import RowSpan
+from lakecore.verify.proof.spliced import CopiedGroups, SpliceInput, SpliceOutput, check_row_groups
 from lakecore.verify.sample.key_marks import Marks, end_keys, marks_of
 from lakecore.write.files.copy_blocks import KeyedUnit
 from lakecore.write.files.copy_steps import CopyStep, MergeStep, Step, UnitCopies, plan_unit
@@ -85,9 +84,18 @@ class UnitWriter:
         self._spliced = self._writer.close()
         return tuple(one.file for one in self._spliced)
 
-    def compare(self, files: Sequence[DataFile]) -> Mapping[str, Sequence[RowSpan]]:
+    @property
+    def whole_files(self) -> Mapping[int, DataFile]:
+        """Return the files of which all rows are copied, by number."""
+        return {
+            step.number: self._files[step.number]
+            for step in self._steps
+            if isinstance(step, CopyStep) and step.span is None
+        }
+
+    def compare(self, files: Sequence[DataFile]) -> CopiedGroups:
         """Compare the row groups that were copied with those of the files of the unit; `files` are the
-        written ones. It returns the rows of these that were copied, by path. Raises ProofError.
+        written ones. It returns where the copies are. Raises ProofError.
         """
         unit = self._unit
         copied: dict[int, tuple[GroupPart, ...]] = {}

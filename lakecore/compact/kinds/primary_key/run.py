@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
@@ -27,6 +27,7 @@ from lakecore.compact.kinds.primary_key.unit import (
     stored,
     with_keys,
 )
+from lakecore.errors import ProofError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceRefusal
 from lakecore.lookup.lookup_files import LookupFiles
@@ -38,7 +39,8 @@ from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
 from lakecore.row.sort_rule import SortRule
 from lakecore.verify.digest.digest import Tally, total
 from lakecore.verify.digest.file_tally import FileTally
-from lakecore.verify.proof.outputs import OutputEvidence
+from lakecore.verify.proof.copied_inputs import CopiedInputs, has_tally_of_copy
+from lakecore.verify.proof.outputs import OutputEvidence, OutputTally
 from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
 from lakecore.verify.sample.choice import RowSample
 from lakecore.verify.sample.key_marks import Marks
@@ -101,14 +103,29 @@ def _run_copies(unit: MergeUnit, plan: UnitCopies) -> UnitResult:
     """
     copies = UnitWriter(unit, plan)
     lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
+    by_copy = _inputs_by_copy(unit, copies)
+    names = {file.file_name for file in by_copy.values()}
+    decoded = [file for file in unit.tallied if file.file_name not in names]
     try:
         marks: Marks = {}
-        with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
+        with in_background(_tallies(unit, marks, decoded), thread=unit.overlap) as counted:
             files = lookup_files.write_for(copies.write())
             tallies = tuple(counted)
-        outputs = _outputs(unit, files, marks)
         copied = copies.compare(files)
-        sample = _sample(unit, replace(merge_sample(unit, copies.inputs, files), copied=copied), marks)
+        inputs = CopiedInputs(
+            unit.table.shape,
+            unit.name,
+            {number: stored(unit, file) for number, file in by_copy.items()},
+            copied,
+        )
+        try:
+            outputs = _outputs(unit, files, marks, inputs.tally)
+        except ProofError:
+            for _ in _tallies(unit, {}, by_copy.values()):
+                """An input that was damaged before is the error."""
+            raise
+        tallies += tuple(inputs.finished(marks))
+        sample = _sample(unit, replace(merge_sample(unit, copies.inputs, files), copied=copied.rows), marks)
         evidence = copies.evidence(marks)
     except BaseException:
         lookup_files.abort()
@@ -131,7 +148,7 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
     lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
         marks: Marks = {}
-        with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
+        with in_background(_tallies(unit, marks, unit.tallied), thread=unit.overlap) as counted:
             with closing(_ahead(merge.windows(), unit)) as merged:
                 for window in merged:
                     writer.write(window.batch)
@@ -156,7 +173,7 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
     lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
         marks: Marks = {}
-        with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
+        with in_background(_tallies(unit, marks, unit.tallied), thread=unit.overlap) as counted:
             with closing(_ahead(merge.windows(), unit)) as merged:
                 for window in merged:
                     rows.write(window.batch)
@@ -191,8 +208,20 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
     )
 
 
-def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> OutputEvidence:
-    return check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files], marks)
+def _inputs_by_copy(unit: MergeUnit, copies: UnitWriter) -> Mapping[int, DataFile]:
+    """Return the inputs, by number, whose tallies are those of their copies."""
+    schema_id, names = file_spec(unit).schema.id, {file.file_name for file in unit.tallied}
+    return {
+        number: file
+        for number, file in copies.whole_files.items()
+        if file.file_name in names and has_tally_of_copy(unit.table.shape, stored(unit, file), schema_id)
+    }
+
+
+def _outputs(
+    unit: MergeUnit, files: Sequence[DataFile], marks: Marks, tally: OutputTally | None = None
+) -> OutputEvidence:
+    return check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files], marks, tally)
 
 
 def _sample(unit: MergeUnit, sample_input: MergeSample, marks: Marks) -> RowSample | None:
@@ -201,10 +230,10 @@ def _sample(unit: MergeUnit, sample_input: MergeSample, marks: Marks) -> RowSamp
     return sample_merge(proof, unit.name, sample_input, marks) if proof.shape.samples else None
 
 
-def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
-    """Yield the tallies of live rows of the inputs that this unit counts, which are read completely."""
+def _tallies(unit: MergeUnit, marks: Marks, files: Iterable[DataFile]) -> Generator[Tally]:
+    """Yield the tallies of live rows of inputs that this unit counts, which are read completely."""
     proof, name = unit.table.proof, unit.name
-    for file in unit.tallied:
+    for file in files:
         noted = marks if proof.shape.samples else None
         yield tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file), marks=noted)
 

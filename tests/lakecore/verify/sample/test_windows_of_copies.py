@@ -145,8 +145,9 @@ def test_rows_that_a_merge_took_out_end_a_copy(
     compare = copies.UnitWriter.compare
 
     def keeping(self: Any, files: Any) -> Any:
-        copied.update(compare(self, files))
-        return copied
+        result = compare(self, files)
+        copied.update(result.rows)
+        return result
 
     monkeypatch.setattr(copies.UnitWriter, "compare", keeping)
     group = pq.read_metadata(largest_file(lake)).row_group(0).num_rows
@@ -172,15 +173,15 @@ def test_copied_rows_must_decode(lake: FilesystemCatalog, monkeypatch: pytest.Mo
     compare = copies.UnitWriter.compare
 
     def spoil(self: Any, files: Any) -> Any:
-        spans = compare(self, files)
-        for name in spans:
+        copied = compare(self, files)
+        for name in copied.rows:
             footer = pq.read_metadata(name)
             for number in range(GROUPS - 1):
                 column = footer.row_group(number).column(1 + 2)  # after the key and the two of Paimon
                 step = column.total_compressed_size // 64
                 for part in range(64):
                     flip_byte(Path(name), column.data_page_offset + 40 + part * step)
-        return spans
+        return copied
 
     monkeypatch.setattr(copies.UnitWriter, "compare", spoil)
     with pytest.raises(ProofError):
