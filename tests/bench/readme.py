@@ -27,6 +27,7 @@ COMPACTIONS = {
     "late1_10": ("the same, late updates", 2.5),
     "top1_5": ("one large file, late updates", 2.5),
     "flat1_5": ("one large file, uniform updates", 2.5),
+    "large1_5": ("one large file of one row group, late updates", 2.5),
     "pu4": ("partial-update", 2.0),
     "agg4": ("aggregation", 2.0),
     "lkp4": ("lookup changelog", 2.0),
