@@ -15,7 +15,14 @@ from lakecore.fs.resolve import STORAGE_OPTIONS
 from lakecore.fs.stores.registry import accepts_option
 from lakecore.store.cache.limits import CACHE_OPTIONS
 
-__all__ = ["METASTORE", "ONLY_VALUES", "WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
+__all__ = [
+    "METASTORE",
+    "ONLY_VALUES",
+    "WAREHOUSE_KEYS",
+    "catalog_option_keys",
+    "check_catalog_options",
+    "is_shared_option",
+]
 
 METASTORE = "metastore"
 
@@ -32,6 +39,7 @@ refused with the reason.
 _WITHOUT_EFFECT: Mapping[str, str] = {
     "case-sensitive": "names are used as they are written; Flink's jobs for change data read the option",
     "allow-upper-case": "names are used as they are written; Flink's jobs for change data read the option",
+    "lock.type": "the lock of a catalog is that of its metastore or database",
 }
 """These are the reasons why options of Paimon, by the beginning of their keys, have no effect."""
 WAREHOUSE_KEYS = frozenset(key for one in (USER, PASSWORD) for key in one.keys)
@@ -70,6 +78,16 @@ def check_catalog_options(
             else f"the known options are {', '.join(sorted(known_keys))}, {TABLE_DEFAULT_PREFIX}*"
         )
         raise InvalidOptionError(f"catalog option {key}: it is unknown and would have no effect; {every_key}")
+
+
+def is_shared_option(key: str) -> bool:
+    """Return whether an option is obeyed by catalogs of every kind that have a warehouse."""
+    return (
+        key in _KNOWN_KEYS
+        or key in ONLY_VALUES
+        or key.startswith(TABLE_DEFAULT_PREFIX)
+        or accepts_option(key)
+    )
 
 
 def catalog_option_keys() -> frozenset[str]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol, cast
 
-from lakecore.catalog.catalog_options import METASTORE
+from lakecore.catalog.catalog_options import METASTORE, is_shared_option
 from lakecore.catalog.config import CatalogConfig, read_config, resolve
 from lakecore.errors import InvalidOptionError, LakeError, UnsupportedError, reason
 
@@ -104,7 +104,25 @@ def open_catalog(config: CatalogConfig, *, create: bool = False) -> Catalog:
     opening the catalog.
     """
     metastore = config.options.get(METASTORE, _DEFAULT).strip().lower()
-    return _kind(metastore).open(config, create=create)
+    kind = _kind(metastore)
+    if metastore in _OWN:
+        _check_options_of_others(config.options, metastore, kind.option_keys())
+    return kind.open(config, create=create)
+
+
+def _check_options_of_others(options: Mapping[str, str], metastore: str, own: frozenset[str]) -> None:
+    """Raise InvalidOptionError for an option that only other kinds of catalogs have. It names them, because
+    the option `metastore` is easily forgotten.
+    """
+    for key in sorted(set(options) - own):
+        if is_shared_option(key):
+            continue
+        kinds = [name for name in _OWN if name != metastore and key in _kind(name).option_keys()]
+        if kinds:
+            raise InvalidOptionError(
+                f"catalog option {key}: with {METASTORE}={metastore} it would have no effect; only catalogs "
+                f"with {METASTORE}={' or '.join(kinds)} have it; set {METASTORE}, or leave it out"
+            )
 
 
 def kind_option_keys(metastore: str) -> frozenset[str]:

@@ -307,11 +307,12 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
         ),
         ({"user": "root"}, InvalidInputError, "option user.*no users"),
         ({"password": "geheim"}, InvalidInputError, "option password"),
+        ({"uri": "thrift://x"}, InvalidOptionError, "option uri.*metastore=hive or jdbc or rest have it"),
         ({"s3.endpont": "http://x"}, InvalidOptionError, r"s3\.endpont.*did you mean s3\.endpoint"),
         (
-            {"uri": "thrift://x"},
+            {"no.such.option": "x"},
             InvalidOptionError,
-            "option uri.*the known options are blob-roots, cache-enabled, .*external-roots, .*local.fsync, local.service-file-mode, metastore",
+            r"option no\.such\.option.*the known options are blob-roots, cache-enabled, .*external-roots, .*local.fsync, local.service-file-mode, metastore",
         ),
     ],
 )

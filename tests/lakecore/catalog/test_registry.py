@@ -63,6 +63,26 @@ def test_options_without_effect_are_refused_with_the_reason(tmp_path: Path) -> N
     for key, why in (
         ("cache.manifest.soft-values", "bounded by its options.*set it to false"),
         ("case-sensitive", "as they are written"),
+        ("lock.type", "that of its metastore"),
     ):
         with pytest.raises(UnsupportedError, match=f"catalog option {key}.*: .*{why}"):
             FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "true", key: "1"}))
+
+
+@pytest.mark.parametrize(
+    ("metastore", "key", "kinds"),
+    [
+        (None, "uri", "hive or jdbc or rest"),
+        ("filesystem", "lock.enabled", "hive or jdbc"),
+        ("jdbc", "hive-conf-dir", "hive"),
+        ("hive", "catalog-key", "jdbc"),
+        ("rest", "location-in-properties", "hive"),
+    ],
+)
+def test_an_option_of_other_kinds_is_refused_with_their_names(
+    tmp_path: Path, metastore: str | None, key: str, kinds: str
+) -> None:
+    options = {key: "x"} if metastore is None else {"metastore": metastore, key: "x"}
+    with pytest.raises(InvalidOptionError, match=f"catalog option {key}: .*metastore={kinds} have it"):
+        registry.open_catalog(CatalogConfig(str(tmp_path), options))
+    assert list(tmp_path.iterdir()) == []
