@@ -16,14 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import accumulate
 
 from pyroaring import BitMap
 
 from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.prefetch import in_threads
 from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import DIGEST_VERSION, ZERO, Tally, total
@@ -159,23 +157,14 @@ def check_outputs(
 ) -> OutputEvidence:
     """Read the outputs of a unit back, in key order (append tables: in row order). Raises ProofError.
 
-    `marks`: gets those of the files. `tally`: tallies the rows of files with a key. As many files are read at
-    once as the context has threads; each takes the memory of a batch.
+    `marks`: gets those of the files. `tally`: tallies the rows of files with a key.
     """
-
-    def check(numbered: tuple[StoredFile, int]) -> OutputEvidence:
-        stored, first_row = numbered
-        schema = context.schemas[stored.file.schema_id]
-        role = OutputPlace(
-            first_row=first_row, marks=None if marks is None else marks[stored.path], tally=tally
-        )
-        return check_output_file(unit, context.file_io, stored, context.shape, schema, role)
-
-    if marks is not None:
-        marks |= {stored.path: KeyMarks() for stored in outputs}
-    first_rows = accumulate((stored.file.row_count for stored in outputs), initial=0)
     whole = OutputEvidence()
-    for part in in_threads(check, zip(outputs, first_rows, strict=False), context.threads):
+    for stored in outputs:
+        schema = context.schemas[stored.file.schema_id]
+        marks_of_file = None if marks is None else marks.setdefault(stored.path, KeyMarks())
+        role = OutputPlace(first_row=whole.rows.rows, marks=marks_of_file, tally=tally)
+        part = check_output_file(unit, context.file_io, stored, context.shape, schema, role)
         whole = _join_outputs(unit, whole, part)
     return whole
 

@@ -42,12 +42,11 @@ _LEAST_AHEAD = 4 << 20
 @dataclass(frozen=True, slots=True)
 class SplicedFile:
     """This is a finished file. `origins` has the number of the input that each row group was copied from,
-    None for one that was encoded; `group_rows` has their rows.
+    None for one that was encoded.
     """
 
     file: DataFile
     origins: tuple[int | None, ...]
-    group_rows: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,6 @@ class SplicedWriter:
         current = self._current
         current.writer.add(source, footer, facts)
         current.origins += [origin] * len(footer.groups)
-        current.group_rows += [group.rows for group in footer.groups]
         return current
 
     def _roll_if_full(self) -> None:
@@ -199,7 +197,7 @@ class SplicedWriter:
         written = WrittenFile(current.writer.close(), current.writer.rows, bounds)
         created = local_ms(self._now_ms())  # rule of the format, see RollingWriter
         file = data_file(self._spec, current.name, written, current.summary, created)
-        self._files.append(SplicedFile(file, tuple(current.origins), tuple(current.group_rows)))
+        self._files.append(SplicedFile(file, tuple(current.origins)))
         self._sequence += written.rows
         self._current = None
 
@@ -212,7 +210,6 @@ class _OpenFile:
     bounds: MergedBounds = field(default_factory=MergedBounds)
     key_bounds: MergedBounds = field(default_factory=MergedBounds)
     origins: list[int | None] = field(default_factory=list)
-    group_rows: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)

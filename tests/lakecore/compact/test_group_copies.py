@@ -15,7 +15,6 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.commit.request import CommitRequest
 from lakecore.compact.kinds.primary_key import copies, run
-from lakecore.compact.kinds.primary_key.unit import MergeUnit
 from lakecore.errors import ProofError
 from lakecore.format.parquet import layout
 from lakecore.format.parquet.splice.mode import CopyMode
@@ -414,7 +413,6 @@ def claims(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     ) -> None:
         check_row_groups(context, unit, inputs, *change(outputs, copied))
 
-    monkeypatch.setattr(MergeUnit, "with_second_thread", lambda unit: unit)  # read back, then spoiled
     monkeypatch.setattr(copies, "check_row_groups", check_groups)
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.compact.kinds.primary_key import copies
-from lakecore.compact.kinds.primary_key.unit import MergeUnit
 from lakecore.errors import ProofError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.rules import block_rows, divides_into_runs, is_large_run
@@ -237,7 +236,6 @@ def claims(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     def check(context: Any, unit: str, inputs: Any, outputs: list[SpliceOutput], copied: Any) -> Any:
         return check_row_groups(context, unit, inputs, *change(outputs, copied))
 
-    monkeypatch.setattr(MergeUnit, "with_second_thread", lambda unit: unit)  # read back, then spoiled
     monkeypatch.setattr(copies, "check_row_groups", check)
 
 

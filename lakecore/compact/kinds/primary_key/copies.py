@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -92,17 +92,6 @@ class UnitWriter:
             for step in self._steps
             if isinstance(step, CopyStep) and step.span is None
         }
-
-    def claim(self, files: Sequence[DataFile]) -> CopiedGroups:
-        """Return where the copies are in the written `files`, as the writer says. Nothing is read."""
-        groups = {}
-        for file, one in zip(files, self._spliced, strict=True):
-            ends = list(accumulate(one.group_rows, initial=0))
-            parts = zip(pairwise(ends), one.origins, strict=True)
-            copied = [(rows, origin) for rows, origin in parts if origin is not None]
-            if copied:
-                groups[stored(self._unit, file).path] = copied
-        return CopiedGroups(groups, {})
 
     def compare(self, files: Sequence[DataFile]) -> CopiedGroups:
         """Compare the row groups that were copied with those of the files of the unit; `files` are the

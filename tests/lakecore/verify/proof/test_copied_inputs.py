@@ -59,14 +59,6 @@ def test_rows_that_were_not_read() -> None:
         list(inputs.finished({}))
 
 
-def test_an_input_is_copied_into_one_file() -> None:
-    """Each file may have a thread of its own."""
-    both = CopiedGroups({"out": [((0, 10), 4)], "other": [((0, 20), 4), ((20, 50), 5)]}, {})
-    with pytest.raises(ProofError, match="in/a was copied into several files"):
-        CopiedInputs(SHAPE, "unit", {4: FIRST, 5: SECOND}, both)
-    CopiedInputs(SHAPE, "unit", {5: SECOND}, both)
-
-
 def test_which_inputs_are_tallied_by_their_copies() -> None:
     schema_id = FIRST.file.schema_id
     assert has_tally_of_copy(SHAPE, FIRST, schema_id)

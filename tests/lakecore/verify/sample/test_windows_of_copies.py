@@ -11,7 +11,6 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.compact.kinds.primary_key import copies
-from lakecore.compact.kinds.primary_key.unit import MergeUnit
 from lakecore.errors import ProofError
 from lakecore.format.parquet import layout
 from lakecore.format.parquet.splice.mode import CopyMode
@@ -184,7 +183,6 @@ def test_copied_rows_must_decode(lake: FilesystemCatalog, monkeypatch: pytest.Mo
                     flip_byte(Path(name), column.data_page_offset + 40 + part * step)
         return copied
 
-    monkeypatch.setattr(MergeUnit, "with_second_thread", lambda unit: unit)  # read back, then spoiled
     monkeypatch.setattr(copies.UnitWriter, "compare", spoil)
     with pytest.raises(ProofError):
         compacted(lake)
