@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lakecore.catalog.catalog_options import ONLY_VALUES, catalog_option_keys
+from lakecore.catalog.catalog_options import ONLY_VALUES, WITHOUT_EFFECT, catalog_option_keys
+from lakecore.catalog.registry import kind_option_keys
 from lakecore.metadata.option_rules.checks import unused_reason
 from lakecore.metadata.option_rules.refused_options import REFUSED, REFUSED_BY, WARNED
 from lakecore.metadata.option_rules.unused_options import UNUSED_PREFIXES
@@ -30,6 +31,7 @@ CATALOG_CLASSES = frozenset({
     "CatalogOptions", "FlinkCatalogOptions", "HadoopUtils", "HiveCatalogOptions", "JdbcCatalogOptions", "PrivilegedCatalog",
     "RESTCatalogInternalOptions", "RESTCatalogOptions", "RESTTokenFileIO", "SecurityConfiguration",
 })  # fmt: skip
+CATALOG_KINDS = ("filesystem", "hive", "jdbc", "rest")
 RAW_KEYS = {
     "type": ("lakecore/scan/support.py", "The kind of table; those that the format stores as tables are opened."),
     "bucket-key": ("lakecore/metadata/schema.py", "The columns whose hash is the bucket."),
@@ -192,9 +194,29 @@ def catalogs() -> Iterator[str]:
     keys = sorted({one["key"] for one in listed() if one["class"] in CATALOG_CLASSES})
     known = [key for key in keys if key in catalog_option_keys() and key not in ("user", "password")]
     names = [f"`{key}`" + (f" (only `{ONLY_VALUES[key][0]}`)" if key in ONLY_VALUES else "") for key in known]
-    yield f"\n## Options of catalogs\n\nObeyed by `load_catalog`: {', '.join(names)}, and those of storage and paths."
-    yield "Refused by name, because it is unknown there and would have no effect, is any other:\n"
-    yield ", ".join(f"`{key}`" for key in keys if key not in known) + ", `table-default.*`."
+    yield f"\n## Options of catalogs\n\nObeyed by `load_catalog`: {', '.join(names)}, `table-default.*`, and those of storage and paths."
+    kinds, reasons = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for key in keys:
+        if key in known:
+            continue
+        why = next((why for begin, why in WITHOUT_EFFECT.items() if key.startswith(begin)), None)
+        if why is None:
+            of = [f"`{kind}`" for kind in CATALOG_KINDS if key in kind_option_keys(kind)]
+            kinds[", ".join(of)].append(f"`{key}`")
+        else:
+            reasons[why].append(f"`{key}`")
+    yield from heading(
+        "Options of some kinds of catalogs",
+        "Catalogs of other kinds refuse them, and name these kinds.",
+        ["metastore", "options"],
+    )
+    yield from (row(of, ", ".join(group)) for of, group in sorted(kinds.items()))
+    yield from heading(
+        "Options of catalogs that are refused",
+        "They are refused by name, with the reason.",
+        ["reason", "options"],
+    )
+    yield from (row(why, ", ".join(group)) for why, group in sorted(reasons.items()))
 
 
 def heading(title: str, text: str, columns: Iterable[str]) -> Iterator[str]:

@@ -19,6 +19,7 @@ __all__ = [
     "METASTORE",
     "ONLY_VALUES",
     "WAREHOUSE_KEYS",
+    "WITHOUT_EFFECT",
     "catalog_option_keys",
     "check_catalog_options",
     "is_shared_option",
@@ -32,14 +33,33 @@ _KNOWN_KEYS = frozenset(
 )
 ONLY_VALUES: Mapping[str, tuple[str, str]] = {
     "cache.manifest.soft-values": ("false", "the memory of the cache is bounded by its options"),
+    "catalog-options-table.enabled": ("true", "the table sys.catalog_options is always there"),
+    "resolving-file-io.enabled": (
+        "true",
+        "a file outside of the warehouse is read from the store of its path",
+    ),
 }
 """One value of such an option describes what every catalog does here. It is accepted, and other values are
 refused with the reason.
 """
-_WITHOUT_EFFECT: Mapping[str, str] = {
+_NO_BLOCK_CACHE = "blocks of data files are not kept on this machine, but for lookups (docs/lookup.md)"
+WITHOUT_EFFECT: Mapping[str, str] = {
     "case-sensitive": "names are used as they are written; Flink's jobs for change data read the option",
     "allow-upper-case": "names are used as they are written; Flink's jobs for change data read the option",
     "lock.type": "the lock of a catalog is that of its metastore or database",
+    "client-pool-cache.": "each catalog has connections of its own to a metastore",
+    "default-database": "the name of a table has its database; a configured catalog may have the option",
+    "disable-create-table-in-default-db": "the name of a new table has its database",
+    "dlf.oss-endpoint": "the endpoint of data files is that of fs.oss.endpoint",
+    "file-io.allow-cache": "connections to a store belong to a catalog, and end with it",
+    "hadoop-conf-loader": "files of Hadoop are read from hadoop-conf-dir, HADOOP_CONF_DIR and HADOOP_HOME",
+    "hadoop-load-default-config": "defaults of Hadoop's own jars are not read",
+    "header.": "only catalogs with metastore=rest send headers",
+    "io-cache.": _NO_BLOCK_CACHE,
+    "lineage-use-catalog-key-as-identifier": "lineage names a table by its store and its path",
+    "local-cache.": _NO_BLOCK_CACHE,
+    "metastore.client.class": "a Hive metastore is asked in its own protocol, without classes of Java",
+    "security.kerberos.login.use-ticket-cache": "the ticket cache is used where no keytab is given",
 }
 """These are the reasons why options of Paimon, by the beginning of their keys, have no effect."""
 WAREHOUSE_KEYS = frozenset(key for one in (USER, PASSWORD) for key in one.keys)
@@ -68,7 +88,7 @@ def check_catalog_options(
     for key in sorted(set(options) - known_keys):
         if key.startswith(TABLE_DEFAULT_PREFIX) or accepts_option(key):
             continue
-        for beginning, why in _WITHOUT_EFFECT.items():
+        for beginning, why in WITHOUT_EFFECT.items():
             if key.startswith(beginning):
                 raise UnsupportedError(f"catalog option {key}: it would have no effect: {why}; leave it out")
         near = get_close_matches(key, sorted(known_keys), 3)

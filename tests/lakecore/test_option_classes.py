@@ -16,7 +16,7 @@ import pytest
 
 from lakecore import FilesystemCatalog, Table, load_catalog
 from lakecore.catalog.catalog_options import ONLY_VALUES, catalog_option_keys, check_catalog_options
-from lakecore.errors import InvalidOptionError, LakeError
+from lakecore.errors import InvalidOptionError, LakeError, UnsupportedError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.option_rules.checks import (
     check_new_option,
@@ -257,6 +257,22 @@ def test_options_of_catalogs_are_obeyed_or_refused_by_name(one: dict[str, str]) 
             return
     with pytest.raises(LakeError, match=one["key"].replace(".", r"\.")):
         check_catalog_options({one["key"]: "x"})
+
+
+def test_no_option_of_a_catalog_of_paimon_is_unknown(tmp_path: Path) -> None:
+    for one in LISTED:
+        if one["class"] in CATALOG_CLASSES and one["key"] not in catalog_option_keys():
+            with pytest.raises(LakeError, match="it would have no effect") as caught:
+                load_catalog(str(tmp_path), **{one["key"]: "true"})
+            assert "unknown" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ONLY_VALUES)
+def test_an_option_that_has_one_value_here(key: str, tmp_path: Path) -> None:
+    only, why = ONLY_VALUES[key]
+    assert load_catalog(str(tmp_path), **{key: only}).list_databases() == []
+    with pytest.raises(UnsupportedError, match=f"{key}=other: {why}; set it to {only}"):
+        load_catalog(str(tmp_path), **{key: "other"})
 
 
 def test_raw_keys_are_in_the_code_that_is_named() -> None:
