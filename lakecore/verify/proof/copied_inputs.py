@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from lakecore.errors import ProofError
+from lakecore.executor import count_proven_rows
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.digest import ZERO, Tally
 from lakecore.verify.digest.file_tally import FileTally
@@ -59,6 +60,9 @@ class CopiedInputs:
             rows = tally_rows(part, shape, 0)  # rows with a key have no places
             whole += rows
             if number is not None:
+                count_proven_rows(
+                    rows.rows
+                )  # of the input; those of the output were counted as they were read
                 self._tallies[number] += rows
                 self._marks[number].add(part[: len(shape.key)])
         return whole

@@ -13,6 +13,7 @@ from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.digest import ZERO, Tally
 from lakecore.verify.digest.rows import tally_rows
 from lakecore.verify.digest.shape import ProofMode, RowShape
+from lakecore.verify.proof import copied_inputs
 from lakecore.verify.proof.copied_inputs import CopiedInputs, has_tally_of_copy
 from lakecore.verify.proof.spliced import CopiedGroups
 from lakecore.verify.sample.key_marks import Marks
@@ -36,11 +37,14 @@ def tally_of(start: int, stop: int) -> Tally:
 
 
 @pytest.mark.parametrize("step", [1, 7, 10, 33, ROWS])
-def test_batches_of_any_size(step: int) -> None:
+def test_batches_of_any_size(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(copied_inputs, "count_proven_rows", counted.append)
     inputs = CopiedInputs(SHAPE, "unit", {4: FIRST, 5: SECOND}, COPIED)
     whole = ZERO
     for start in range(0, ROWS, step):
         whole += inputs.tally("out", start, [column.slice(start, step) for column in COLUMNS])
+    assert sum(counted) == 60, "rows of inputs, which nobody reads"
     assert inputs.tally("other", 0, COLUMNS) == whole == tally_of(0, ROWS)
     marks: Marks = {}
     first, second = inputs.finished(marks)
